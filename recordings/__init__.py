@@ -1,0 +1,1 @@
+"""Replayable frames: what was said, on disk, exactly. Imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""How bytes get there: whole messages in, whole messages out. Never reads a message, imports nothing of ours."""

@@ -1,0 +1,131 @@
+"""What every transport offers and expects: the `Link` that is written to and the `Receiver` that is called back.
+
+Owns the two interfaces, the stamp and the errors of all transports. Holds no I/O. A transport never parses a
+message; where the way of carrying depends on what a message is (HTTP), the sender says so in a `Stamp`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+Id: TypeAlias = int | str
+"""A JSON-RPC id. `9` and `"9"` are two ids."""
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""The longest message that is taken from the wire unless configured otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What a sender tells a transport about one message, since the transport does not read it."""
+
+    kind: Literal["request", "response", "notification"]
+    id: Id | None = None
+    """The id of a request or response."""
+    about: Id | None = None
+    """The request of the *other* side that this message belongs to: the stream it is to travel on."""
+    method: str | None = None
+    name: str | None = None
+    """The tool or prompt name, or the resource URI, as HTTP headers carry it."""
+    version: str | None = None
+    """The protocol version that this message is written in."""
+    headers: tuple[tuple[str, str], ...] = ()
+    status: int | None = None
+    """The HTTP status that the answer is to be given with, where the transport is HTTP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a transport tells a receiver about one message that came in."""
+
+    about: Id | None = None
+    """The request of *ours* on whose stream this message came (HTTP); None on one-stream transports."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Lower-case names. Never holds `authorization` or `cookie`."""
+
+
+class Link(Protocol):
+    """One open connection, as the exchange sees it. Calls return at once and never raise for a dead peer."""
+
+    @property
+    def stamped(self) -> bool:
+        """Whether `send` needs a stamp. Stdio, sockets and websockets do not."""
+        ...
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes accepted by `send` that the system has not taken yet."""
+        ...
+
+    def send(self, message: bytes, stamp: Stamp | None = None) -> None:
+        """Queue one whole message, without its framing. In order with every earlier one."""
+        ...
+
+    def cancel(self, request_id: Id) -> bool:
+        """End the stream of one of our requests where that is how the transport cancels (HTTP).
+
+        Returns False where it is not: the caller then sends a cancel message.
+        """
+        ...
+
+    def pause(self) -> None:
+        """Stop reading: the other side is held back by its own pipe."""
+        ...
+
+    def resume(self) -> None:
+        """Read again."""
+        ...
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close after what is queued. `Receiver.closed` follows."""
+        ...
+
+
+class Receiver(Protocol):
+    """What a transport calls. Calls come on the event loop, in wire order, and do not block."""
+
+    def message(self, data: bytes, origin: Origin | None = None) -> None:
+        """One whole message, without its framing, at most the configured size."""
+        ...
+
+    def stray(self, data: bytes, why: str, *, size: int) -> None:
+        """Bytes that are no message.
+
+        `why` is one of `too-large`, `partial`, `binary`, `blank`, `not-utf8`; `data` is cut to 4 KiB and `size`
+        is the true length.
+        """
+        ...
+
+    def failed(self, fault: TransportError) -> None:
+        """One request of ours, `fault.request_id`, could not be carried; the connection lives on (HTTP).
+
+        `fault.details["sent"]` says whether a byte of it may have left.
+        """
+        ...
+
+    def writable(self, ready: bool) -> None:  # noqa: FBT001 - mirrors asyncio's pause_writing and resume_writing
+        """False once too much is queued to the other side, True when it has drained."""
+        ...
+
+    def closed(self, fault: TransportError | None) -> None:
+        """The connection has ended; called once, last. None means that it ended as asked."""
+        ...
+
+
+@dataclass
+class TransportError(Exception):
+    """A connection could not be made or has broken.
+
+    `reason` is stable and short (`refused`, `exited`, `closed`, `denied`, `too-large`, `http-status`, `timeout`);
+    `message` is a sentence for a person; `details` are structured facts without secrets.
+    """
+
+    reason: str
+    message: str
+    details: dict[str, object] = field(default_factory=dict[str, object])
+    request_id: Id | None = None
+    """The one request that failed, where only that one did (HTTP): the connection lives on."""
+
+    def __str__(self) -> str:
+        return self.message
