@@ -6,6 +6,7 @@ message; where the way of carrying depends on what a message is (HTTP), the send
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -129,3 +130,25 @@ class TransportError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """What a listener knows about a connection before its first message."""
+
+    transport: Literal["stdio", "websocket", "http", "unix", "memory"]
+    remote: str
+    """The other side, for a person: an address, a path, a process id. Identifies nobody."""
+    principal: str | None = None
+    """Who was authenticated; None where the listener asks for no credentials."""
+    ephemeral: bool = False
+    """Whether the connection carries one exchange and then ends (stateless HTTP): no session to keep."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Lower-case names. Never holds `authorization` or `cookie`."""
+
+
+Acceptor: TypeAlias = Callable[[Link, Hello], Receiver]
+"""What a listener calls for each new connection. The receiver is called back only after this has returned.
+
+An acceptor may `send` at once. Where it raises, the listener closes that connection and lives on.
+"""
