@@ -1,0 +1,27 @@
+"""What the command line says to `gateway.serve`: how to run, beside what the configuration says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Options of one run. Everything here wins over the configuration."""
+
+    stdio: bool = False
+    """Serve one core on stdin and stdout, whatever `listen` says."""
+    ready_file: Path | None = None
+    """Written at once, as one JSON object, when all listeners accept.
+
+    `{"pid": …, "listeners": [{"kind": "http", "url": …}, …], "control": path}`
+    """
+    watch: bool = False
+    """Re-read the configuration when its file changes, not only on SIGHUP."""
+    config_path: Path | None = None
+    """The file to re-read. None where there is none (`tieline record`): then there is no reload."""
+    record_dir: Path | None = None
+    """Directory that gets the recordings instead of `record.dir`."""
+    insecure_loopback: bool = False
+    """Ask for no token on loopback listeners."""
