@@ -4,7 +4,27 @@
 part of the gateway that reads configuration files; it starts nothing and knows nobody.
 """
 
+from gateway.config.diff import ConfigDiff, diff
+from gateway.config.load import for_one_peer, load, parse
+from gateway.config.mistakes import ConfigError, Mistake
 from gateway.config.model import Config, ListenConfig, PeerConfig
 from gateway.config.options import ServeOptions
+from gateway.config.places import accepted_file, find_config, recordings_dir, state_dir
 
-__all__ = ["Config", "ListenConfig", "PeerConfig", "ServeOptions"]
+__all__ = [
+    "Config",
+    "ConfigDiff",
+    "ConfigError",
+    "ListenConfig",
+    "Mistake",
+    "PeerConfig",
+    "ServeOptions",
+    "accepted_file",
+    "diff",
+    "find_config",
+    "for_one_peer",
+    "load",
+    "parse",
+    "recordings_dir",
+    "state_dir",
+]

@@ -24,6 +24,12 @@ INHERITED_ENV: tuple[str, ...] = (
 """What a child process gets of our environment unless `inherit_env` names more: enough to find and run
 programs, nothing that is likely to be a secret."""
 
+TEXT = {"expand": True}
+"""Marks a field in whose text `${VAR}` is replaced."""
+SECRET = {"expand": True, "refs": True}
+"""Marks a field whose values may also be tables that say where a secret lies."""
+PLACE = {"expand": True, "path": True}
+"""Marks a path: `~` is replaced, and what is relative begins at the directory of the file."""
 INTERNAL = {"internal": True}
 """Marks a field that the loader fills in: it is no key of a file."""
 
@@ -31,8 +37,8 @@ INTERNAL = {"internal": True}
 class TlsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Certificate of a listener."""
 
-    cert: Annotated[str, Meta(description="PEM file with the certificate chain.")]
-    key: Annotated[str, Meta(description="PEM file with the private key.")]
+    cert: Annotated[str, Meta(description="PEM file with the certificate chain.", extra=PLACE)]
+    key: Annotated[str, Meta(description="PEM file with the private key.", extra=PLACE)]
 
 
 class TcpListen(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +51,10 @@ class TcpListen(msgspec.Struct, frozen=True, kw_only=True):
     path: Annotated[str, Meta(description="Path of the endpoint.", pattern="^/")] = "/mcp"
     token_file: Annotated[
         str | None,
-        Meta(description="File with the bearer token. Default: made on first run in the state directory."),
+        Meta(
+            description="File with the bearer token. Default: made on first run in the state directory.",
+            extra=PLACE,
+        ),
     ] = None
     allowed_origins: Annotated[
         list[str],
@@ -72,7 +81,7 @@ class HttpListen(TcpListen, frozen=True, kw_only=True):
 class UnixListen(msgspec.Struct, frozen=True, kw_only=True):
     """A unix socket, mode 0600; the caller's user id is checked."""
 
-    path: Annotated[str, Meta(description="Where the socket is made.")]
+    path: Annotated[str, Meta(description="Where the socket is made.", extra=PLACE)]
 
 
 class ListenConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +117,10 @@ class RecordConfig(msgspec.Struct, frozen=True, kw_only=True):
     enabled: Annotated[bool, Meta(description="Record every frame.")] = True
     dir: Annotated[
         str | None,
-        Meta(description="Gets one recording a session. Default: `recordings` in the state directory."),
+        Meta(
+            description="Gets one recording a session. Default: `recordings` in the state directory.",
+            extra=PLACE,
+        ),
     ] = None
     durability: Annotated[
         Literal["os", "group", "barrier"],
@@ -179,12 +191,19 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Spans, metrics and log lines. All off by default, and free when off."""
 
     otlp_endpoint: Annotated[
-        str | None, Meta(description="OTLP/HTTP endpoint for spans and metrics. Needs the extra `otel`.")
+        str | None,
+        Meta(description="OTLP/HTTP endpoint for spans and metrics. Needs the extra `otel`.", extra=TEXT),
     ] = None
-    otlp_headers: Annotated[dict[str, str], Meta(description="Headers for the endpoint.")] = {}
+    otlp_headers: Annotated[dict[str, str], Meta(description="Headers for the endpoint.", extra=SECRET)] = {}
     service_name: Annotated[str, Meta(description="`service.name` of everything that is sent.")] = "tieline"
     prometheus: Annotated[PrometheusConfig | None, Meta(description="Prometheus endpoint.")] = None
-    log_file: Annotated[str | None, Meta(description="File that gets `ext.log.v1` lines.")] = None
+    log_file: Annotated[str | None, Meta(description="File that gets `ext.log.v1` lines.", extra=PLACE)] = (
+        None
+    )
+
+    def __repr__(self) -> str:
+        """Shows no header, which may hold a secret."""
+        return f"TelemetryConfig(service_name={self.service_name!r})"
 
 
 class RestartConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,9 +259,11 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How to get tokens for an HTTP peer that asks for OAuth."""
 
     client_id: Annotated[
-        str | None, Meta(description="Registered client; absent registers one dynamically.")
+        str | None, Meta(description="Registered client; absent registers one dynamically.", extra=TEXT)
     ] = None
-    client_secret: Annotated[str | None, Meta(description="Secret of the registered client.")] = None
+    client_secret: Annotated[
+        str | None, Meta(description="Secret of the registered client.", extra=SECRET)
+    ] = None
     scopes: Annotated[
         list[str], Meta(description="Scopes to ask for; absent asks for what the server names.")
     ] = []
@@ -253,6 +274,10 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True):
         str | None, Meta(description="URL of a client metadata document that serves as client id.")
     ] = None
 
+    def __repr__(self) -> str:
+        """Shows no secret."""
+        return f"OAuthConfig(scopes={self.scopes!r})"
+
 
 PeerKind: TypeAlias = Literal["stdio", "http", "sse", "websocket", "unix"]
 
@@ -260,25 +285,37 @@ PeerKind: TypeAlias = Literal["stdio", "http", "sse", "websocket", "unix"]
 class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One extension service: exactly one of `command`, `url` and `unix` says how it is reached."""
 
-    command: Annotated[list[str], Meta(description="Program and arguments of a stdio server.")] = []
+    command: Annotated[
+        list[str],
+        Meta(
+            description="Program and arguments of a stdio server; or the program as text, with `args`.",
+            extra=TEXT,
+        ),
+    ] = []
     url: Annotated[
         str | None,
-        Meta(description="`http://` or `https://` (streamable HTTP, or SSE by `type`), `ws://` or `wss://`."),
+        Meta(
+            description="`http://` or `https://` (streamable HTTP, or SSE by `type`), `ws://` or `wss://`.",
+            extra=TEXT,
+        ),
     ] = None
-    unix: Annotated[str | None, Meta(description="Path of a unix socket.")] = None
+    unix: Annotated[str | None, Meta(description="Path of a unix socket.", extra=PLACE)] = None
     type: Annotated[
         Literal["stdio", "http", "sse", "websocket", "unix"] | None,
         Meta(description="Needed only for `sse`, the legacy HTTP transport."),
     ] = None
-    env: Annotated[dict[str, str], Meta(description="Environment variables for the process.")] = {}
+    env: Annotated[
+        dict[str, str], Meta(description="Environment variables for the process.", extra=SECRET)
+    ] = {}
     inherit_env: Annotated[
         list[str],
         Meta(description="Names or globs of our own variables that the process gets besides the usual few."),
     ] = []
     cwd: Annotated[
-        str | None, Meta(description="Working directory. Default: the directory of `tieline.toml`.")
+        str | None,
+        Meta(description="Working directory. Default: the directory of `tieline.toml`.", extra=PLACE),
     ] = None
-    headers: Annotated[dict[str, str], Meta(description="HTTP headers of every request.")] = {}
+    headers: Annotated[dict[str, str], Meta(description="HTTP headers of every request.", extra=SECRET)] = {}
     oauth: Annotated[OAuthConfig | None, Meta(description="OAuth for an HTTP peer.")] = None
     era: Annotated[
         Literal["auto", "legacy", "modern"],

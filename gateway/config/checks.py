@@ -1,0 +1,137 @@
+"""Rules of a configuration that no single type expresses: what excludes, needs or contradicts what. Pure."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from gateway.config.mistakes import KeyPath, Report, dotted
+from gateway.config.model import CatalogConfig, PeerConfig, RedactConfig, TcpListen
+
+_SCHEMES = {
+    "http": ("http", "sse"), "https": ("http", "sse"), "ws": ("websocket",), "wss": ("websocket",),
+}  # fmt: skip
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+FIRST_MODERN = "2026-07-28"
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def check(report: Report) -> None:
+    """Tell `report` every rule that the sections break which could be read."""
+    for path, section in report.parts.items():
+        match section:
+            case PeerConfig():
+                _peer(section, path, report)
+            case TcpListen():
+                _exposure(section, path, report)
+            case CatalogConfig():
+                _text_is_name(section.separator, (*path, "separator"), report)
+            case RedactConfig():
+                for index, pattern in enumerate(section.patterns):
+                    _pattern(pattern, (*path, "patterns", index), report)
+            case _:
+                pass
+    _ports(report)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach a listener bound to `host`."""
+    return host in LOOPBACK or host.startswith("127.")
+
+
+def _peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
+    name = str(path[-1])
+    if report.peers_at == ("peers",) and not _NAME.fullmatch(name):
+        report.mistake(path, "must be named with up to 64 letters, digits, `_` and `-`")
+    ways = [key for key in ("command", "url", "unix") if getattr(peer, key)]
+    if len(ways) != 1:
+        has = " and ".join(f"`{way}`" for way in ways) or "none"
+        report.mistake(path, f"needs exactly one of `command`, `url` and `unix`, has {has}")
+        return
+    if ways == ["url"]:
+        _url(peer, path, report)
+    elif peer.type not in {None, peer.kind}:
+        report.mistake((*path, "type"), f"is `{peer.type}`, but `{ways[0]}` makes it `{peer.kind}`")
+    _belongs(peer, ways[0], path, report)
+    if peer.version and peer.era != "auto" and (peer.version >= FIRST_MODERN) != (peer.era == "modern"):
+        report.mistake((*path, "version"), f"is `{peer.version}`, which is not of the `{peer.era}` era")
+    if peer.prefix:
+        _text_is_name(peer.prefix, (*path, "prefix"), report)
+    _renames(peer, path, report)
+
+
+def _url(peer: PeerConfig, path: KeyPath, report: Report) -> None:
+    try:
+        parts = urlsplit(peer.url or "")
+        host = parts.hostname
+    except ValueError:
+        report.mistake((*path, "url"), "is not a URL")
+        return
+    if parts.scheme not in _SCHEMES or not host:
+        report.mistake(
+            (*path, "url"), "must begin with `http://`, `https://`, `ws://` or `wss://` and a host"
+        )
+    elif peer.type is not None and peer.type not in _SCHEMES[parts.scheme]:
+        fits = " or ".join(f"`{kind}`" for kind in _SCHEMES[parts.scheme])
+        report.mistake((*path, "type"), f"is `{peer.type}`, but a `{parts.scheme}` URL is {fits}")
+
+
+def _belongs(peer: PeerConfig, way: str, path: KeyPath, report: Report) -> None:
+    """Tell settings that the peer's way of being reached has no use for: they would be ignored in silence."""
+    only = {"env": "command", "inherit_env": "command", "cwd": "command", "headers": "url", "oauth": "url"}
+    for key, owner in only.items():
+        if getattr(peer, key) and way != owner:
+            report.mistake((*path, key), f"belongs to a peer with `{owner}`, this one has `{way}`")
+    if peer.oauth is not None and peer.kind == "websocket":
+        report.mistake((*path, "oauth"), "belongs to an HTTP peer, this one is a websocket")
+    for key in ("memory_bytes", "cpu_s", "processes", "open_files"):
+        if getattr(peer.limits, key) and way != "command":
+            report.mistake((*path, "limits", key), f"belongs to a peer with `command`, this one has `{way}`")
+
+
+def _renames(peer: PeerConfig, path: KeyPath, report: Report) -> None:
+    seen: dict[str, str] = {}
+    for old, new in peer.tools.rename.items():
+        where = (*path, "tools", "rename", old)
+        if not new:
+            report.mistake(where, "must not be empty; use `deny` to leave a tool out")
+        elif new in seen:
+            report.mistake(where, f"gives the name `{new}`, which `{seen[new]}` is given already")
+        seen[new] = old
+
+
+def _ports(report: Report) -> None:
+    taken: dict[tuple[str, int], KeyPath] = {}
+    for path, section in report.parts.items():
+        if not isinstance(section, TcpListen) or section.port == 0:
+            continue
+        address = (section.host, section.port)
+        if address in taken:
+            message = f"is {section.port}, which `{dotted(taken[address])}` has already"
+            report.mistake((*path, "port"), message)
+        taken[address] = path
+
+
+def _exposure(section: TcpListen, path: KeyPath, report: Report) -> None:
+    if is_loopback(section.host):
+        return
+    if section.insecure_loopback:
+        message = f"is for loopback only, and `host` is `{section.host}`"
+        report.mistake((*path, "insecure_loopback"), message)
+    if section.tls is None:
+        report.mistake((*path, "host"), f"is `{section.host}`, not loopback: that needs a `tls` section")
+
+
+def _text_is_name(text: str, path: KeyPath, report: Report) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]*", text):
+        report.mistake(path, "may hold letters, digits, `_`, `.` and `-`: clients refuse other tool names")
+
+
+def _pattern(pattern: str, path: KeyPath, report: Report) -> None:
+    # Here, since it costs milliseconds that a start without patterns need not pay.
+    import re2
+
+    try:
+        re2.compile(pattern)  # pyright: ignore[reportUnknownMemberType]
+    except Exception as error:  # noqa: BLE001 - `re2.error` is all it raises, but it has no types
+        report.mistake(path, f"is not an RE2 pattern: {error}")

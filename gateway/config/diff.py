@@ -1,0 +1,65 @@
+"""What changed between two configurations, so that a reload touches only what it must. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from gateway.config.model import Config, PeerConfig
+
+ADJUSTABLE = frozenset({"tools", "prefix", "changed", "call_timeout_s", "stop_grace_s", "restart"})
+"""Settings of a peer that take effect without a new connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigDiff:
+    """Names of peers by what a reload has to do with them, each in the order of the newer file."""
+
+    untouched: tuple[str, ...] = ()
+    adjusted: tuple[str, ...] = ()
+    """Changed in what needs no new connection."""
+    changed: tuple[str, ...] = ()
+    """Changed in how they are reached or started: to be stopped and started again."""
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    catalog: bool = False
+    """Whether `catalog` changed."""
+    reordered: bool = False
+    """Whether peers that stay stand in another order, which decides who wins a name."""
+    needs_restart: tuple[str, ...] = ()
+    """Sections that changed and that only a new start of the gateway applies."""
+
+    def __bool__(self) -> bool:
+        """Whether anything changed."""
+        return bool(
+            self.adjusted or self.changed or self.added or self.removed or self.catalog or self.reordered
+            or self.needs_restart
+        )  # fmt: skip
+
+
+def diff(old: Config, new: Config) -> ConfigDiff:
+    """Return what is different in `new`. References are resolved: a secret that was replaced counts."""
+    before, after = old.active_peers, new.active_peers
+    kept = [name for name in after if name in before]
+    same = [name for name in kept if before[name] == after[name]]
+    adjusted = [name for name in kept if name not in same and _settled(before[name]) == _settled(after[name])]
+    return ConfigDiff(
+        untouched=tuple(same),
+        adjusted=tuple(adjusted),
+        changed=tuple(name for name in kept if name not in same and name not in adjusted),
+        added=tuple(name for name in after if name not in before),
+        removed=tuple(name for name in before if name not in after),
+        catalog=old.catalog != new.catalog,
+        reordered=kept != [name for name in before if name in after],
+        needs_restart=tuple(
+            section
+            for section in ("listen", "record", "limits", "telemetry")
+            if getattr(old, section) != getattr(new, section)
+        ),
+    )
+
+
+def _settled(peer: PeerConfig) -> PeerConfig:
+    defaults = PeerConfig()
+    return msgspec.structs.replace(peer, **{name: getattr(defaults, name) for name in ADJUSTABLE})

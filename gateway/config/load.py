@@ -1,0 +1,175 @@
+"""Reads a configuration file, `tieline.toml` or another client's JSON: a `Config`, or all its mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from gateway.config.checks import check
+from gateway.config.clients import from_client, peers_at
+from gateway.config.lines import json_lines, plain_json, toml_lines
+from gateway.config.mistakes import ConfigError, Mistake, Report
+from gateway.config.model import Config, PeerConfig
+from gateway.config.reading import read
+from gateway.config.references import Resolver, secrets_in
+
+Table = dict[str, object]
+
+
+def load(path: Path, *, environ: Mapping[str, str] = os.environ) -> Config:
+    """Read the file at `path`; what ends in `.json` is another client's.
+
+    Raises:
+        ConfigError: With every mistake in it; also when it cannot be read at all.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError([Mistake(str(path), None, "", f"cannot be read: {error.strerror}")]) from error
+    except UnicodeDecodeError as error:
+        why = f"is not UTF-8 at byte {error.start}"
+        raise ConfigError([Mistake(str(path), None, "", why)]) from error
+    return parse(text, path=path, environ=environ)
+
+
+def parse(text: str, *, path: Path, environ: Mapping[str, str]) -> Config:
+    """Make a `Config` of a file's text. `path` says of which kind it is, and where relative paths begin."""
+    report = Report(file=str(path))
+    directory = path.absolute().parent
+    foreign = path.suffix == ".json"
+    document = _client_document(text, report) if foreign else _toml_document(text, report)
+    resolver = Resolver(environ=environ, directory=directory, report=report, unused=_disabled(document))
+    if foreign:
+        resolver.predefined = _predefined(directory)
+    config = read(Config, document, (), report, resolver.prepare)
+    check(report)
+    if config is None or report.mistakes:
+        raise ConfigError(report.mistakes)
+    return msgspec.structs.replace(
+        config if foreign else _with_cwd(config, directory),
+        source=str(path.absolute()),
+        notes=tuple(report.notes),
+        secrets=resolver.secrets,
+    )
+
+
+def for_one_peer(
+    *, command: list[str] | None = None, url: str | None = None, environ: Mapping[str, str] = os.environ
+) -> Config:
+    """Return what `tieline record` runs: one peer that sees the environment as if we were not there."""
+    kind = "sse" if url and re.search(r"/sse/?(\?|$)", url) else None
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", _peer_name(command, url)).strip("-") or "peer"
+    peer = PeerConfig(command=command or [], url=url, type=kind, inherit_env=["*"], start="eager")
+    config = Config(peers={name: peer})
+    report = Report(file="command line", parts={("peers", name): peer})
+    check(report)
+    if report.mistakes:
+        raise ConfigError(report.mistakes)
+    secrets = set[str]().union(*(secrets_in(key, value) for key, value in environ.items()))
+    secrets |= secrets_in("", url or "")
+    return msgspec.structs.replace(config, secrets=frozenset(secrets))
+
+
+def _peer_name(command: list[str] | None, url: str | None) -> str:
+    if url:
+        return re.sub(r"^\w+://(?:[^@/]*@)?", "", url).split("/")[0].split(":")[0]
+    words = [Path(word).name for word in command or [] if not word.startswith("-")]
+    runners = {"npx", "uvx", "uv", "run", "node", "python", "python3", "bunx", "deno", "exec", "tool"}
+    return next((word for word in words if word not in runners), words[0] if words else "peer")
+
+
+def _toml_document(text: str, report: Report) -> Table:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([_syntax(report.file, str(error))]) from error
+    report.lines = toml_lines(text)
+    for name, peer in _tables(document.get("peers")).items():
+        _join_args(peer, name, report)
+    return document
+
+
+def _syntax(file: str, error: str) -> Mistake:
+    match = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)", error)
+    if match is None:
+        return Mistake(file, None, "", f"is not valid TOML: {error}")
+    line = int(match[1]) if match[1] else None
+    where = f" (column {match[2]})" if match[2] else " at the end of the file"
+    return Mistake(file, line, "", f"is not valid TOML: {error[: match.start()]}{where}")
+
+
+def _client_document(text: str, report: Report) -> Table:
+    plain = plain_json(text)
+    try:
+        document: object = json.loads(plain)
+    except json.JSONDecodeError as error:
+        why = f"is not valid JSON: {error.msg} (column {error.colno})"
+        raise ConfigError([Mistake(report.file, error.lineno, "", why)]) from error
+    except RecursionError as error:
+        raise ConfigError([Mistake(report.file, None, "", "is not valid JSON: too deep")]) from error
+    report.lines = json_lines(plain)
+    root = peers_at(cast(Table, document)) if isinstance(document, dict) else None
+    if root is None:
+        raise ConfigError([Mistake(report.file, None, "", "has neither `mcpServers` nor `servers`")])
+    report.peers_at = root
+    peers = from_client(cast(Table, document), report)
+    for name, peer in _tables(peers.get("peers")).items():
+        _join_args(peer, name, report)
+    return peers
+
+
+def _tables(value: object) -> dict[str, Table]:
+    entries = cast(Table, value).items() if isinstance(value, dict) else ()
+    return {name: cast(Table, entry) for name, entry in entries if isinstance(entry, dict)}
+
+
+def _join_args(peer: Table, name: str, report: Report) -> None:
+    """Make one list of `command = "x"` and `args = […]`."""
+    command, args = peer.get("command"), peer.pop("args", None)
+    path = ("peers", name)
+    if args is not None and not (
+        isinstance(args, list) and all(isinstance(arg, str) for arg in cast(list[object], args))
+    ):
+        report.mistake((*path, "args"), "must be a list of text")
+        args = None
+    if isinstance(command, str):
+        peer["command"] = [command, *cast(list[str], args or [])]
+        if args is None and " " in command.strip() and report.peers_at == ("peers",):
+            words = ", ".join(f'"{word}"' for word in command.split())
+            report.mistake((*path, "command"), f"is run without a shell; write `command = [{words}]`")
+    elif args:
+        message = "belongs to a `command` that is text; here `command` is " + (
+            "a list" if command else "missing"
+        )
+        report.mistake((*path, "args"), message)
+
+
+def _disabled(document: Table) -> frozenset[str]:
+    return frozenset(n for n, peer in _tables(document.get("peers")).items() if peer.get("disabled") is True)
+
+
+def _predefined(directory: Path) -> dict[str, str]:
+    folder = directory.parent if directory.name in {".vscode", ".cursor"} else directory
+    return {
+        "workspaceFolder": str(folder),
+        "workspaceFolderBasename": folder.name,
+        "userHome": str(Path.home()),
+        "pathSeparator": os.sep,
+        "/": os.sep,
+    }
+
+
+def _with_cwd(config: Config, directory: Path) -> Config:
+    """Let peers run where the file lies, so that it means the same wherever the gateway was started."""
+    peers = {
+        name: msgspec.structs.replace(peer, cwd=str(directory)) if peer.command and peer.cwd is None else peer
+        for name, peer in config.peers.items()
+    }
+    return msgspec.structs.replace(config, peers=peers)

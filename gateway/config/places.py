@@ -1,0 +1,36 @@
+"""Where Tieline keeps what is its own: the state directory with tokens, control sockets and recordings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from gateway.config.model import Config
+
+CANDIDATES = ("tieline.toml", ".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
+"""Files that a command looks for when it is given none, in this order."""
+
+
+def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return `TIELINE_STATE_DIR`, or `tieline` where the system keeps state. Not created."""
+    if explicit := environ.get("TIELINE_STATE_DIR"):
+        return Path(explicit).expanduser().absolute()
+    base = environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "tieline"
+
+
+def recordings_dir(config: Config, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory that gets one directory a session. Not created."""
+    return Path(config.record.dir) if config.record.dir else state_dir(environ) / "recordings"
+
+
+def accepted_file(config: Config) -> Path:
+    """Return the file of accepted tool definitions; it lies beside the configuration, to be kept with it."""
+    base = Path(config.source).parent if config.source else Path.cwd()
+    return base / ".tieline" / "tools.lock.json"
+
+
+def find_config(directory: Path) -> Path | None:
+    """Return the configuration that a command takes when it is given none."""
+    return next((directory / name for name in CANDIDATES if (directory / name).is_file()), None)
