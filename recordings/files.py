@@ -1,0 +1,180 @@
+"""Files of a recording's directory: private, never through a symbolic link, one writer at a time.
+
+Owns how files are made, replaced, locked and written whole. Knows no frame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Generator
+from pathlib import Path
+
+from recordings.errors import LockedError, NotARecordingError, RecordingError
+
+FRAMES = "frames.jsonl"
+SEALED_FRAMES = "frames.jsonl.zst"
+INDEX = "index"
+SEALED = "sealed"
+HEADER = "recording.json"
+BLOBS = "blobs"
+RESERVE = ".reserve"
+
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""Errors that mean there is no room, and that may pass."""
+
+_sync_data = getattr(os, "fdatasync", os.fsync)
+
+
+def sync(fd: int) -> None:
+    """Bring a file's bytes onto the disk. Raises `OSError`."""
+    _sync_data(fd)
+
+
+def make_directory(path: Path) -> int:
+    """Make a directory of mode 0700 for a new recording and give its descriptor, locked.
+
+    An empty directory of ours is taken. Raises `RecordingError` where it cannot be made or holds something.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        fd = open_directory(path)
+    except OSError as error:
+        raise RecordingError(f"the directory {path} cannot be made: {error.strerror}", code="io") from error
+    try:
+        if os.fstat(fd).st_uid != os.geteuid():
+            raise RecordingError(f"the directory {path} belongs to another user", code="denied")
+        lock(fd, path)
+        if os.listdir(fd):
+            raise RecordingError(
+                f"the directory {path} is not empty: a recording needs its own", code="invalid_request"
+            )
+        os.fchmod(fd, 0o700)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_directory(path: Path) -> int:
+    """A descriptor of an existing directory, not followed where it is a symbolic link."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def lock(directory: int, path: Path) -> None:
+    """Become the one writer. Held until the descriptor is closed. Raises `LockedError`."""
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LockedError(f"the recording {path} is being written by another process") from None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process writes the recording at this moment."""
+    fd = open_directory(path)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def create(directory: int, name: str, *, append: bool = False) -> int:
+    """A new file of mode 0600 whatever the umask. Raises `FileExistsError` where the name is taken."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | (os.O_APPEND if append else 0)
+    fd = os.open(name, flags, 0o600, dir_fd=directory)
+    os.fchmod(fd, 0o600)
+    return fd
+
+
+def write_whole(fd: int, data: bytes) -> None:
+    """Write all bytes, over short writes. Raises `OSError`."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+@contextlib.contextmanager
+def replacing(directory: int, name: str) -> Generator[int]:
+    """A descriptor whose bytes become the file `name` at once, on disk, when the block ends without error."""
+    temporary = f".{name}.{secrets.token_hex(4)}"
+    fd = create(directory, temporary)
+    try:
+        yield fd
+        os.fsync(fd)
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.fsync(directory)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+    finally:
+        os.close(fd)
+
+
+def replace(directory: int, name: str, data: bytes) -> None:
+    """Give a file new bytes, all or none of them."""
+    with replacing(directory, name) as fd:
+        write_whole(fd, data)
+
+
+def reserve(directory: int, size: int) -> bool:
+    """Set room aside in `.reserve`, to be released when the disk is full. False where there is none."""
+    if not hasattr(os, "posix_fallocate") or size <= 0:
+        return True
+    fd = os.open(RESERVE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        os.ftruncate(fd, 0)
+        return error.errno in (errno.EOPNOTSUPP, errno.EINVAL)
+    finally:
+        os.close(fd)
+    return True
+
+
+def release(directory: int) -> bool:
+    """Give the room in `.reserve` back to the disk. False where nothing was set aside."""
+    try:
+        size = os.stat(RESERVE, dir_fd=directory, follow_symlinks=False).st_size
+        os.unlink(RESERVE, dir_fd=directory)
+    except OSError:
+        return False
+    return size > 0
+
+
+def read_small(path: Path, name: str) -> bytes:
+    """The bytes of a small file of a recording. Raises `NotARecordingError` where it is absent."""
+    try:
+        return (path / name).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotARecordingError(f"{path} holds no recording: there is no {name}") from None
+
+
+def secret_key(path: Path) -> bytes:
+    """The 32 bytes in a private file, made on first use: the key that a project's secrets are hashed with."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = secrets.token_bytes(32)
+        directory = open_directory(path.parent)
+        try:
+            replace(directory, path.name, key)
+        finally:
+            os.close(directory)
+        return key
+    try:
+        key = os.read(fd, 64)
+    finally:
+        os.close(fd)
+    if len(key) != 32:
+        raise RecordingError(f"{path} is not a key of 32 bytes", code="invalid_request")
+    return key

@@ -1,0 +1,246 @@
+"""Reading a recording, live, broken off or sealed: lazily, in constant memory, and trusting nothing.
+
+Owns the opening of a recording's files, the warnings about what is not there, and the errors that the
+format's contract names. What a line means is `segment`'s business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+import zstandard
+
+from recordings import files
+from recordings.errors import DamagedError, MissingBlobError, NotARecordingError, RecordingError
+from recordings.frame import Frame
+from recordings.header import Header, decode_header
+from recordings.migrate import migrated
+from recordings.sealing import Chunk, Index, IndexBuilder, Seal, lines_of, rebuilt_index
+from recordings.segment import BadLineError, Scanned, Tally, decode, scan
+
+State: TypeAlias = Literal["live", "broken-off", "sealed"]
+"""Being written now; left unsealed by a writer that is gone; ended in order."""
+
+
+@dataclass
+class Recording:
+    """One opened recording. Iterate it for its frames, in order; every pass reads the files anew.
+
+    A pass raises `DamagedError` where it comes to damage; `frames` says how many there are.
+    """
+
+    path: Path
+    header: Header
+    state: State
+    index: Index
+    warnings: list[str] = field(default_factory=list[str])
+
+    @property
+    def frames(self) -> int:
+        """How many frames are stored."""
+        return self.index.frames
+
+    @property
+    def unanswered(self) -> list[int]:
+        """Requests that nothing settled, by number."""
+        return self.index.unanswered
+
+    def __iter__(self) -> Iterator[Frame]:
+        for scanned in self.scanned():
+            if scanned.frame.kind != "block":
+                yield migrated(scanned.frame, self.header.format)
+        if self.state != "live":
+            yield from self.lost()
+
+    def lost(self) -> Iterator[Frame]:
+        """A `lost` frame, not stored, for each request that was in flight when the recording ended."""
+        for number, seq in enumerate(self.index.unanswered, self.index.last + 1):
+            yield Frame(seq=number, kind="lost", way="inside", re=seq, flags=("synthetic",))
+
+    def scanned(self) -> Iterator[Scanned]:
+        """Every stored line with its place, block lines too. A torn tail is not among them."""
+        yield from scan(self._lines(), Tally())
+
+    def _lines(self) -> Iterator[bytes]:
+        if self.state != "sealed":
+            fd = _open(self.path, files.FRAMES)
+            try:
+                left = self.index.bytes
+                for line in lines_of(fd):
+                    left -= len(line)
+                    if left < 0:
+                        return
+                    yield line
+            finally:
+                os.close(fd)
+            return
+        fd = _open(self.path, files.SEALED_FRAMES)
+        try:
+            for chunk in self.index.chunks:
+                yield from _unpacked(fd, chunk)
+        finally:
+            os.close(fd)
+
+    def frame(self, seq: int) -> Frame:
+        """One frame by its number. Raises `RecordingError` where there is none, `DamagedError` if bad."""
+        lines = self._lines_near(seq)
+        for line in lines:
+            try:
+                frame = decode(line)
+            except BadLineError as why:
+                raise DamagedError(str(why), seq=seq, byte=0) from None
+            if frame.seq == seq and frame.kind != "block":
+                return migrated(frame, self.header.format)
+        for frame in self.lost():
+            if frame.seq == seq:
+                return frame
+        raise RecordingError(
+            f"the recording has no frame {seq}", code="invalid_request", details={"seq": seq}
+        )
+
+    def _lines_near(self, seq: int) -> Iterator[bytes]:
+        if self.state != "sealed":
+            yield from (line for line in self._lines() if line.startswith(b'{"seq":%d,' % seq))
+            return
+        place = bisect_right(self.index.chunks, seq, key=lambda chunk: chunk.first) - 1
+        if place < 0:
+            return
+        fd = _open(self.path, files.SEALED_FRAMES)
+        try:
+            yield from (
+                line
+                for line in _unpacked(fd, self.index.chunks[place])
+                if line.startswith(b'{"seq":%d,' % seq)
+            )
+        finally:
+            os.close(fd)
+
+    def body(self, frame: Frame) -> bytes:
+        """The bytes of a frame's body, from the line or from its blob; empty where it has none.
+
+        Raises `MissingBlobError`, which concerns this frame alone.
+        """
+        blob = frame.blob
+        if blob is None:
+            return bytes(frame.body)
+        base = self.path / files.BLOBS / blob.hash[:2]
+        if not blob.hash.isalnum():
+            raise MissingBlobError("named by no hash", seq=frame.seq, digest=blob.hash)
+        try:
+            data = (base / blob.hash).read_bytes()
+        except FileNotFoundError:
+            try:
+                data = zstandard.ZstdDecompressor().decompress((base / f"{blob.hash}.zst").read_bytes())
+            except FileNotFoundError:
+                raise MissingBlobError("missing", seq=frame.seq, digest=blob.hash) from None
+            except zstandard.ZstdError:
+                raise MissingBlobError("damaged", seq=frame.seq, digest=blob.hash) from None
+        if len(data) != blob.len or hashlib.sha256(data).hexdigest() != blob.hash:
+            raise MissingBlobError("damaged", seq=frame.seq, digest=blob.hash)
+        return data
+
+
+def open_recording(path: Path | str) -> Recording:
+    """Open a recording for reading, whatever state it is in.
+
+    A sealed one is opened by its index, whatever its length; another is read through once. Raises
+    `NotARecordingError`, `NewerFormatError`, `DamagedError` (which names the place); warns of a torn tail, of
+    holes and of lost requests.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise NotARecordingError(f"{path} is not a directory: a recording is one")
+    header = decode_header(files.read_small(path, files.HEADER))
+    warnings: list[str] = []
+    if (path / files.SEALED).exists():
+        state: State = "sealed"
+        index = _sealed_index(path, warnings)
+    else:
+        state = "live" if files.is_locked(path) else "broken-off"
+        builder = IndexBuilder()
+        fd = _open(path, files.FRAMES)
+        try:
+            for scanned in scan(lines_of(fd), builder.tally):
+                builder.see(scanned)
+        finally:
+            os.close(fd)
+        index = builder.index()
+        _warn_of_tail(builder.tally, state, warnings)
+    _warn(header, index, state, warnings)
+    return Recording(path=path, header=header, state=state, index=index, warnings=warnings)
+
+
+def _warn_of_tail(tally: Tally, state: State, warnings: list[str]) -> None:
+    if tally.torn_lines and state != "live":
+        warnings.append(
+            f"the last {tally.torn_bytes} bytes ({tally.torn_lines} "
+            f"{'line' if tally.torn_lines == 1 else 'lines'}) were torn and have been cut; "
+            f"{tally.frames} frames are intact"
+        )
+
+
+def _warn(header: Header, index: Index, state: State, warnings: list[str]) -> None:
+    for first, last, why in index.holes:
+        warnings.append(f"frames {first} to {last} are not recorded: {why}")
+    if index.unanswered and state != "live":
+        count = len(index.unanswered)
+        warnings.append(
+            f"{count} {'request has' if count == 1 else 'requests have'} no answer and count as lost"
+        )
+    if header.incomplete:
+        warnings.append("the recording is incomplete: the session was served while it could not be written")
+
+
+def _sealed_index(path: Path, warnings: list[str]) -> Index:
+    try:
+        seal = msgspec.json.decode(files.read_small(path, files.SEALED), type=Seal)
+    except msgspec.DecodeError:
+        raise NotARecordingError(f"{path}/{files.SEALED} cannot be read") from None
+    try:
+        index = msgspec.json.decode((path / files.INDEX).read_bytes(), type=Index)
+    except (FileNotFoundError, msgspec.DecodeError):
+        index = None
+    if index is None or (index.frames, index.last, index.bytes, index.root) != (
+        seal.frames,
+        seal.last,
+        seal.bytes,
+        seal.root,
+    ):
+        warnings.append("the index was missing or stale and has been rebuilt in memory")
+        fd = _open(path, files.SEALED_FRAMES)
+        try:
+            index = rebuilt_index(fd)
+        finally:
+            os.close(fd)
+    if (index.frames, index.root) != (seal.frames, seal.root):
+        raise DamagedError(
+            f"{index.frames} frames are there of {seal.frames} that were sealed",
+            seq=index.last + 1,
+            byte=index.bytes,
+        )
+    return index
+
+
+def _open(path: Path, name: str) -> int:
+    try:
+        return os.open(path / name, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        raise NotARecordingError(f"{path} holds no recording: there is no {name}") from None
+
+
+def _unpacked(fd: int, chunk: Chunk) -> list[bytes]:
+    data = os.pread(fd, chunk.length, chunk.offset)
+    try:
+        lines = zstandard.ZstdDecompressor().decompress(data)
+    except zstandard.ZstdError:
+        lines = b""
+    if len(lines) != chunk.bytes:
+        raise DamagedError("the compressed lines do not unpack", seq=chunk.first, byte=chunk.byte)
+    return [line + b"\n" for line in lines.split(b"\n")[:-1]]

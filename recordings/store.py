@@ -1,0 +1,376 @@
+"""Writing a recording: each frame at once, by one write, into a private directory with one writer.
+
+Owns the descriptor, the reserve for a full disk, the choice of durability and the sealing of a finished
+recording. What a line looks like is `segment`'s business, what must not be written is the redactor's, reading
+is `reader`'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from recordings import files
+from recordings.errors import RecordingError, WriteRefusedError
+from recordings.frame import BLOB_BYTES, Frame
+from recordings.header import Header, encode_header
+from recordings.reader import Recording, open_recording
+from recordings.sealing import seal_directory
+from recordings.segment import Chain, hole, line_of, part, settle
+from recordings.syncing import Syncer
+
+__all__ = ["Durability", "Header", "Recorder", "Recording", "Redacts", "open_recording"]
+
+Durability: TypeAlias = Literal["os", "group", "barrier"]
+"""What survives power loss: whatever the system wrote; all but 50 ms; all that `barrier` returned for."""
+
+RESERVE_BYTES = 8 * 1024 * 1024
+RETRY_NS = 1_000_000_000
+"""How long, on the session's clock, a recorder that was refused waits before it asks for room again."""
+
+
+class Redacts(Protocol):
+    """What a recorder asks of a redactor."""
+
+    def suspects(self, data: bytes) -> bool:
+        """Whether these bytes may hold a secret; cheap, and never wrong the other way."""
+        ...
+
+    def frame(self, frame: Frame) -> Frame:
+        """The frame without its secrets, flagged `redacted` where there were any."""
+        ...
+
+
+class Recorder:
+    """The one writer of a recording. `append` from one thread; `seal` and `close` end it.
+
+    A frame is redacted, encoded and given to the system before `append` returns, so that the process may be
+    killed at any point and loses none. A body of blob size is written before the line that names it, in the
+    same call: from a worker it could be missing after a kill.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        *,
+        header: Header | None = None,
+        redactor: Redacts | None = None,
+        durability: Durability = "group",
+        on_write_error: Literal["refuse", "serve"] = "refuse",
+        reserve_bytes: int = RESERVE_BYTES,
+        group_s: float = 0.05,
+        write: Callable[[int, bytes], int] = os.write,
+    ) -> None:
+        """Make `directory` and the files in it. Raises `RecordingError`.
+
+        `write` stands in for the system's in tests.
+        """
+        self.path = Path(directory)
+        self.durability: Durability = durability
+        self._header = header or Header()
+        self._redactor = redactor
+        self._serve = on_write_error == "serve"
+        self._reserve_bytes = reserve_bytes
+        self._write = write
+        self._chain = Chain()
+        self._last: int | None = None
+        self._at = 0
+        self._size = 0
+        self._lock = threading.Lock()
+        self._refusal: WriteRefusedError | None = None
+        self._why = "not recorded"
+        self._broken = False
+        self._retry_at = 0
+        self._closed = False
+        self._dirs: set[str] = set()
+        self._unsynced: list[str] = []
+        self._directory = files.make_directory(self.path)
+        self._fd = -1
+        try:
+            files.replace(self._directory, files.HEADER, encode_header(self._header))
+            self._fd = files.create(self._directory, files.FRAMES, append=True)
+            os.mkdir(files.BLOBS, 0o700, dir_fd=self._directory)
+            if not files.reserve(self._directory, reserve_bytes):
+                raise WriteRefusedError("the recording cannot be written: the disk is full")
+            os.fsync(self._directory)
+        except OSError as error:
+            self._release_all()
+            raise WriteRefusedError(f"the recording cannot be written: {error.strerror}") from error
+        except BaseException:
+            self._release_all()
+            raise
+        self._syncer = Syncer(self._flush, self._sync, interval_s=group_s if durability != "os" else None)
+
+    # Appending
+
+    def append(self, frame: Frame) -> None:
+        """Redact, encode and write one frame. Numbers rise; one that is left out is recorded as a hole.
+
+        Raises `WriteRefusedError` where the recording cannot be written: at once for a new request, and for
+        what is in flight once the reserve is used up too. Never raises it under `on_write_error="serve"`.
+        """
+        frame = settle(frame)
+        line, frame, blob = self._encode(frame)
+        with self._lock:
+            if self._closed:
+                raise RecordingError("the recording is closed", code="internal")
+            if self._last is not None and frame.seq <= self._last:
+                raise RecordingError(f"frame {frame.seq} comes after frame {self._last}", code="internal")
+            try:
+                self._append(frame, line, blob)
+            except WriteRefusedError:
+                if not self._serve:
+                    raise
+                self._header.incomplete = True
+                return
+            self._syncer.dirty()
+
+    def _encode(self, frame: Frame) -> tuple[bytes, Frame, bytes | None]:
+        redactor = self._redactor
+        apart = frame.kind == "raw" or memoryview(frame.body).nbytes >= BLOB_BYTES
+        if redactor is not None and apart and redactor.suspects(bytes(frame.body)):
+            frame = redactor.frame(frame)
+        whole = frame
+        frame, blob = part(whole)
+        line = line_of(frame)
+        if redactor is not None and redactor.suspects(line):
+            frame, blob = part(redactor.frame(whole))
+            line = line_of(frame)
+        return line, frame, blob
+
+    def _append(self, frame: Frame, line: bytes, blob: bytes | None) -> None:
+        if self._refusal is not None and (self._broken or frame.kind == "request"):
+            self._recover(frame.at)
+        if blob is not None and frame.blob is not None:
+            name = frame.blob.hash
+            try:
+                self._put_blob(name, blob)
+            except OSError as error:
+                self._stuck(error, frame, lambda: self._put_blob(name, blob))
+        before: Chain | None = None
+        out = line
+        expected = 1 if self._last is None else self._last + 1
+        if frame.seq > expected or self._chain.due(frame.at):
+            before = self._chain.copy()
+            out = self._lead_in(frame, expected) + line
+        try:
+            self._put(out)
+        except OSError as error:
+            try:
+                self._stuck(error, frame, lambda: self._put(out))
+            except WriteRefusedError:
+                if before is not None:
+                    self._chain = before
+                raise
+        self._chain.add(line, frame.seq, frame.at)
+        self._last = frame.seq
+        self._at = frame.at
+
+    def _lead_in(self, frame: Frame, expected: int) -> bytes:
+        """What must stand before a frame: the block that is due, and a word on numbers that are not there."""
+        out = b""
+        if self._chain.due(frame.at):
+            out = self._chain.close(self._last or 0, self._at)
+        if frame.seq > expected:
+            line = line_of(hole(expected, frame.seq - 1, frame.at, self._why))
+            self._chain.add(line, expected, frame.at)
+            out += line
+        return out
+
+    def _put(self, data: bytes) -> None:
+        start = self._size
+        try:
+            done = self._write(self._fd, data)
+            while done < len(data):
+                done += self._write(self._fd, data[done:])
+        except OSError:
+            # Half a line would read as damage as soon as another one follows.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, start)
+            raise
+        self._size = start + len(data)
+
+    def _put_blob(self, digest: str, data: bytes) -> None:
+        shelf = f"{files.BLOBS}/{digest[:2]}"
+        name = f"{shelf}/{digest}"
+        if shelf not in self._dirs:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(shelf, 0o700, dir_fd=self._directory)
+            self._dirs.add(shelf)
+        try:
+            fd = files.create(self._directory, name)
+        except FileExistsError:
+            return
+        try:
+            done = 0
+            while done < len(data):
+                done += self._write(fd, data[done:] if done else data)
+        except OSError:
+            os.unlink(name, dir_fd=self._directory)
+            raise
+        finally:
+            os.close(fd)
+        self._unsynced.append(name)
+
+    # Trouble
+
+    @property
+    def refusal(self) -> WriteRefusedError | None:
+        """Why new requests are refused at present; None while all is well."""
+        return self._refusal
+
+    @property
+    def last(self) -> int | None:
+        """The number of the last frame that was written."""
+        return self._last
+
+    def _stuck(self, error: OSError, frame: Frame, again: Callable[[], None]) -> None:
+        """A write failed: refuse a request, and end what is in flight into the room that was set aside."""
+        refusal = self._refuse(error)
+        released = error.errno in files.FULL and files.release(self._directory)
+        if frame.kind == "request" or not released:
+            raise refusal from error
+        try:
+            again()
+        except OSError as once_more:
+            raise self._refuse(once_more) from once_more
+
+    def _refuse(self, error: OSError) -> WriteRefusedError:
+        self._why = f"the recording cannot be written: {error.strerror}"
+        self._refusal = WriteRefusedError(self._why, details={"errno": error.errno, "path": str(self.path)})
+        self._retry_at = self._at + RETRY_NS
+        return self._refusal
+
+    def _recover(self, at: int) -> None:
+        if self._refusal is None:
+            return
+        if self._broken or at < self._retry_at:
+            raise self._refusal
+        self._retry_at = at + RETRY_NS
+        try:
+            room = files.reserve(self._directory, self._reserve_bytes)
+        except OSError:
+            room = False
+        if not room:
+            raise self._refusal
+        self._refusal = None
+
+    # Durability
+
+    def barrier(self) -> None:
+        """Return once every frame appended so far is on disk. Raises `WriteRefusedError`."""
+        self._syncer.now()
+        if self._broken and self._refusal is not None:
+            raise self._refusal
+
+    def commit(self) -> Future[None]:
+        """As `barrier`, from a thread that gathers callers into one fsync: for an event loop to await."""
+        return self._syncer.soon()
+
+    def _flush(self) -> None:
+        """Close the block, so that the chain covers what is about to be on disk."""
+        with self._lock:
+            self._close_block()
+
+    def _close_block(self) -> None:
+        if not self._chain.frames or self._broken:
+            return
+        before = self._chain.copy()
+        try:
+            self._put(self._chain.close(self._last or 0, self._at))
+        except OSError:
+            self._chain = before
+
+    def _sync(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            blobs, self._unsynced = self._unsynced, []
+        try:
+            for name in blobs:
+                self._sync_path(name)
+            for shelf in {name.rpartition("/")[0] for name in blobs}:
+                self._sync_path(shelf)
+            if blobs:
+                self._sync_path(files.BLOBS)
+            files.sync(self._fd)
+        except OSError as error:
+            # After a failed fsync the system forgets the pages: to try again would only look like success.
+            with self._lock:
+                self._broken = True
+                raise self._refuse(error) from error
+
+    def _sync_path(self, name: str) -> None:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._directory)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    # The header, and the end
+
+    @property
+    def header(self) -> Header:
+        """What `recording.json` says at present."""
+        return self._header
+
+    def update_header(self, **changes: Any) -> None:
+        """Change fields of the header, as peers become known. Raises `WriteRefusedError`."""
+        self._header = msgspec.structs.replace(self._header, **changes)
+        try:
+            files.replace(self._directory, files.HEADER, encode_header(self._header))
+        except OSError as error:
+            raise WriteRefusedError(f"the recording cannot be written: {error.strerror}") from error
+
+    def seal(self) -> None:
+        """End the recording, compress and index it. Takes about 10 ms a MiB; may be called in a thread.
+
+        Raises `WriteRefusedError` where there is no room; the unsealed recording is then left as it is, and
+        whole.
+        """
+        self._end()
+        try:
+            seal_directory(self._directory, self.path)
+        except OSError as error:
+            raise WriteRefusedError(f"the recording cannot be sealed: {error.strerror}") from error
+        finally:
+            self._release_all()
+
+    def close(self) -> None:
+        """End the recording without sealing it. Does nothing the second time."""
+        self._end()
+        self._release_all()
+
+    def _end(self) -> None:
+        if self._closed:
+            return
+        self._syncer.stop()
+        self._flush()
+        with contextlib.suppress(WriteRefusedError):
+            if self.durability != "os":
+                self._sync()
+        with self._lock:
+            self._closed = True
+        files.release(self._directory)
+        if self._header.incomplete:
+            with contextlib.suppress(OSError):
+                files.replace(self._directory, files.HEADER, encode_header(self._header))
+
+    def _release_all(self) -> None:
+        for fd in (self._fd, self._directory):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._directory = -1
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -1,0 +1,105 @@
+"""The thread that brings a recording onto the disk: at intervals while there is something to do, else asleep.
+
+Owns when to sync and who waits for it. What syncing means it is told; errors go to those who wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from recordings.errors import RecordingError
+
+
+class Syncer:
+    """Calls `flush`, then `sync`, `interval_s` after something became dirty, or at once for whoever asks.
+
+    The thread is started by the first need, waits without a timeout while nothing is dirty, and is a daemon.
+    """
+
+    def __init__(
+        self, flush: Callable[[], None], sync: Callable[[], None], *, interval_s: float | None
+    ) -> None:
+        self._flush = flush
+        self._sync = sync
+        self._interval_s = interval_s
+        self._lock = threading.Lock()
+        self._one_at_a_time = threading.Lock()
+        self._wake = threading.Event()
+        self._hurry = threading.Event()
+        self._waiting: list[Future[None]] = []
+        self._thread: threading.Thread | None = None
+        self._dirty = False
+        self._stopped = False
+
+    def dirty(self) -> None:
+        """There is something to sync. Costs next to nothing where that was known."""
+        if self._dirty or self._interval_s is None:
+            return
+        self._dirty = True
+        self._start()
+        self._wake.set()
+
+    def now(self) -> None:
+        """Sync in the calling thread. Raises what `sync` raises."""
+        with self._one_at_a_time:
+            self._dirty = False
+            self._flush()
+            self._sync()
+
+    def soon(self) -> Future[None]:
+        """A future that is done once what is written by now is on disk."""
+        done: Future[None] = Future()
+        with self._lock:
+            stopped = self._stopped
+            if not stopped:
+                self._waiting.append(done)
+        if stopped:
+            done.set_exception(RecordingError("the recording is closed", code="internal"))
+            return done
+        self._start()
+        self._hurry.set()
+        self._wake.set()
+        return done
+
+    def stop(self) -> None:
+        """End the thread after a last sync for those who wait."""
+        with self._lock:
+            self._stopped = True
+            thread = self._thread
+        self._hurry.set()
+        self._wake.set()
+        if thread is not None:
+            thread.join()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._stopped:
+                self._thread = threading.Thread(target=self._run, name="tieline-sync", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            if self._interval_s is not None and not self._stopped:
+                self._hurry.wait(self._interval_s)
+            self._hurry.clear()
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+                stopped = self._stopped
+            if waiting or not stopped:
+                self._turn(waiting)
+            if stopped:
+                return
+
+    def _turn(self, waiting: list[Future[None]]) -> None:
+        try:
+            self.now()
+        except RecordingError as error:
+            for done in waiting:
+                done.set_exception(error)
+        else:
+            for done in waiting:
+                done.set_result(None)
