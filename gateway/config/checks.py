@@ -131,7 +131,11 @@ def _pattern(pattern: str, path: KeyPath, report: Report) -> None:
     # Here, since it costs milliseconds that a start without patterns need not pay.
     import re2
 
+    options = re2.Options()
+    options.log_errors = False
     try:
-        re2.compile(pattern)  # pyright: ignore[reportUnknownMemberType]
+        re2.compile(pattern, options)  # pyright: ignore[reportUnknownMemberType]
     except Exception as error:  # noqa: BLE001 - `re2.error` is all it raises, but it has no types
-        report.mistake(path, f"is not an RE2 pattern: {error}")
+        why = error.args[0] if error.args else ""
+        told = why.decode(errors="replace") if isinstance(why, bytes) else why
+        report.mistake(path, f"is not an RE2 pattern: {told}")

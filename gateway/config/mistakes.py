@@ -60,7 +60,7 @@ class Report:
     mistakes: list[Mistake] = field(default_factory=list[Mistake])
     notes: list[str] = field(default_factory=list[str])
     parts: dict[KeyPath, object] = field(default_factory=dict[KeyPath, object])
-    """The sections that were read without a mistake: what can be checked further, even if others are wrong."""
+    """Sections that were read without a mistake, which can be checked further whatever others are."""
     peers_at: tuple[str, ...] = ("peers",)
     """Where the file keeps its peers: other clients call them `mcpServers`."""
 

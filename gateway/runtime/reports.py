@@ -1,0 +1,28 @@
+"""What trying a peer found: what `gateway.serve.check` gives, and what `check` and `tools` show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class PeerReport(msgspec.Struct, kw_only=True):
+    """One peer, tried once: started or connected, greeted, listed, and ended again."""
+
+    name: str
+    kind: str
+    """`stdio`, `http`, `sse`, `websocket` or `unix`."""
+    ok: bool
+    error: str | None = None
+    """One sentence: what failed, and with what."""
+    hint: str | None = None
+    server: str | None = None
+    """Name and version that the peer gives itself."""
+    version: str | None = None
+    """Protocol version that was agreed on."""
+    ready_ms: float | None = None
+    tools: list[dict[str, Any]] = []
+    """Tool definitions as the peer gives them, all pages, unfiltered."""
+    prompts: int | None = None
+    resources: int | None = None
