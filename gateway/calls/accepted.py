@@ -149,12 +149,19 @@ def _changes(was: object, now: object, where: str) -> Iterable[str]:
         yield f"~ {visible(where)}:"
         for line in difflib.ndiff(was.splitlines(), now.splitlines()):
             yield f"    {visible(line)}"
-    elif was != now or type(was) is not type(now):
-        yield f"~ {visible(where)}: {_text(cast(object, was))} -> {_text(cast(object, now))}"
+    else:
+        before, after = _encode(cast(object, was)), _encode(now)
+        if before != after:
+            yield f"~ {visible(where)}: {visible(before)} -> {visible(after)}"
 
 
 def _text(value: object) -> str:
-    return visible(msgspec.json.encode(value, order="sorted").decode())
+    return visible(_encode(value))
+
+
+def _encode(value: object) -> str:
+    # As text, since `1`, `1.0` and `true` are equal in Python and not in a schema.
+    return msgspec.json.encode(value, order="sorted").decode()
 
 
 def _each_line(sign: str, text: str) -> Iterable[str]:
