@@ -1,1 +1,1 @@
-"""How bytes get there: whole messages in, whole messages out. Never reads a message, imports nothing of ours."""
+"""How bytes get there: whole messages in, whole messages out. Reads no message, imports nothing of ours."""

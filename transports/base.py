@@ -1,4 +1,4 @@
-"""What every transport offers and expects: the `Link` that is written to and the `Receiver` that is called back.
+"""What a transport offers and expects: the `Link` that is written to, the `Receiver` that is called back.
 
 Owns the two interfaces, the stamp and the errors of all transports. Holds no I/O. A transport never parses a
 message; where the way of carrying depends on what a message is (HTTP), the sender says so in a `Stamp`.
@@ -15,6 +15,25 @@ Id: TypeAlias = int | str
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """The longest message that is taken from the wire unless configured otherwise."""
+
+STRAY_BYTES = 4096
+"""How much of a stray is handed on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one connection may hold. All sizes in bytes."""
+
+    message_bytes: int = MAX_MESSAGE_BYTES
+    """The longest incoming message."""
+    high_bytes: int = 4 * 1024 * 1024
+    """Above this much queued output, `Receiver.writable(False)`."""
+    low_bytes: int = 1024 * 1024
+    """At or below this much queued output, `Receiver.writable(True)` again."""
+    hard_bytes: int = 64 * 1024 * 1024
+    """Above this much queued output, the connection ends with `slow-consumer`."""
+    stall_s: float | None = None
+    """Ends the connection with `slow-consumer` once a waiting write has made no progress for this long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +112,8 @@ class Receiver(Protocol):
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message.
 
-        `why` is one of `too-large`, `partial`, `binary`, `blank`, `not-utf8`; `data` is cut to 4 KiB and `size`
-        is the true length.
+        `why` is one of `too-large`, `partial`, `binary`, `blank`, `not-utf8`; `data` is cut to 4 KiB and
+        `size` is the true length.
         """
         ...
 
@@ -118,8 +137,9 @@ class Receiver(Protocol):
 class TransportError(Exception):
     """A connection could not be made or has broken.
 
-    `reason` is stable and short (`refused`, `exited`, `closed`, `denied`, `too-large`, `http-status`, `timeout`);
-    `message` is a sentence for a person; `details` are structured facts without secrets.
+    `reason` is stable and short (`refused`, `exited`, `closed`, `denied`, `too-large`, `http-status`,
+    `timeout`, `slow-consumer`); `message` is a sentence for a person; `details` are structured facts without
+    secrets.
     """
 
     reason: str
