@@ -1,0 +1,443 @@
+"""The streamable HTTP listener: a uvicorn server whose sessions and single exchanges become links.
+
+Owns the socket, the sessions by their ids, and what is refused before a receiver hears of it. The rules are
+`gateway.protocol.http_rules`; what happens inside a session is `gateway.runtime.http_session`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, cast
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from gateway.protocol import http_rules
+from gateway.runtime.http_reply import Receive, Reply, Send, respond
+from gateway.runtime.http_session import Session, Single
+from transports import http_headers as names
+from transports.base import Acceptor, Hello, Limits, Origin, TransportError
+
+Check: TypeAlias = Callable[[http_rules.Headers], "http_rules.Refuse | str | None"]
+"""Looks at a request's headers before anything else; returns a refusal, or who was authenticated, or None."""
+
+Scope: TypeAlias = dict[str, Any]
+
+_READ_BYTES: Final = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontOptions:
+    """How a front listens. Times are seconds, sizes bytes."""
+
+    path: str = "/mcp"
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes a free one."""
+    limits: Limits = field(default_factory=Limits)
+    max_sessions: int = 1000
+    """At the limit the session that was silent longest makes room; where all are in use, none is opened."""
+    max_exchanges: int = 4096
+    """Requests being served at once."""
+    idle_s: float = 1800.0
+    """A session without a request for so long has ended."""
+    body_s: float = 30.0
+    """For a whole request body."""
+    silence_s: float | None = 10.0
+    """After so long without a word an answer becomes a stream, which a client can resume when it is cut."""
+    ping_s: float | None = None
+    """Between comments on a silent stream; needed only behind proxies that cut idle connections."""
+    backlog_bytes: int = 256 * 1024
+    """What a session keeps for a client that has no stream open."""
+    resume_bytes: int = 256 * 1024
+    """Events that a session keeps for a client that comes back."""
+    retry_ms: int = 1000
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    stop_s: int = 2
+    """For answers that are being written when the front stops."""
+
+
+class HttpFront:
+    """Listens for MCP over HTTP and hands each session, or each single exchange, to an acceptor."""
+
+    def __init__(
+        self,
+        accept: Acceptor,
+        mint: Callable[[], str],
+        *,
+        check: Check | None = None,
+        options: FrontOptions | None = None,
+    ) -> None:
+        """`mint` returns a new session id: visible ASCII that nobody can guess."""
+        self._accept = accept
+        self._mint = mint
+        self._check = check
+        self._options = options or FrontOptions()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._seen: dict[str, float] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._clients: dict[Reply, tuple[str, int] | None] = {}
+        self._singles: set[Single] = set()
+        self._server: uvicorn.Server | None = None
+        self._socket: socket.socket | None = None
+        self._stopping = False
+        self.app = Starlette(
+            routes=[Route(self._options.path, endpoint=_Endpoint(self)), Route("/livez", _livez)]
+        )
+
+    @property
+    def address(self) -> str:
+        """The URL of the endpoint, once started."""
+        assert self._socket is not None
+        host, port = self._socket.getsockname()[:2]
+        scheme = "https" if self._options.tls_cert else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{self._options.path}"
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions are open."""
+        return len(self._sessions)
+
+    async def start(self) -> None:
+        """Begin to listen.
+
+        Raises:
+            TransportError: (`refused`) if the address cannot be bound.
+        """
+        options = self._options
+        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setblocking(False)  # noqa: FBT003
+            sock.bind((options.host, options.port))
+        except OSError as fault:
+            sock.close()
+            raise TransportError(
+                "refused", f"cannot listen on {options.host}:{options.port}: {fault}"
+            ) from None
+        config = uvicorn.Config(
+            self.app,
+            http=_Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=options.stop_s,
+            ssl_certfile=options.tls_cert,
+            ssl_keyfile=options.tls_key,
+        )
+        config.load()
+        server = uvicorn.Server(config)
+        # Started without its main loop, which wakes ten times a second and takes the signals over.
+        server.lifespan = config.lifespan_class(config)
+        self._socket = sock
+        await server.startup(sockets=[sock])
+        self._server = server
+
+    async def stop(self) -> None:
+        """Stop listening, end every session and exchange, and wait until their connections are closed."""
+        self._stopping = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for session in list(self._sessions.values()):
+            session.close()
+        for single in list(self._singles):
+            single.close()
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.shutdown()
+
+    # HTTP
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request to the endpoint (ASGI)."""
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        checked = None if self._check is None else self._check(headers)
+        if isinstance(checked, http_rules.Refuse):
+            await _refuse(send, checked)
+            return
+        if self._stopping or len(self._clients) >= self._options.max_exchanges:
+            refuse = http_rules.refusal(503, -32000, "too many requests are being served; try again later")
+            await _refuse(send, refuse)
+            return
+        decision = http_rules.judge_head(scope["method"], headers, self._options.limits.message_bytes)
+        if isinstance(decision, http_rules.Post):
+            body = await self._body(receive)
+            if body is None:
+                return
+            decision = body if isinstance(body, http_rules.Refuse) else http_rules.judge_body(decision, body)
+        exchange = _Request(scope, receive, send, headers, checked)
+        match decision:
+            case http_rules.Refuse():
+                await _refuse(send, decision)
+            case http_rules.Exchange():
+                await self._exchange(decision, exchange)
+            case http_rules.Begin():
+                await self._begin(decision, exchange)
+            case http_rules.Deliver():
+                await self._deliver(decision, exchange)
+            case http_rules.Listen():
+                await self._listen(decision, exchange)
+            case http_rules.End():
+                session = self._find(decision.session, exchange)
+                if session is not None:
+                    session.close()
+                await (
+                    _refuse(send, http_rules.unknown_session())
+                    if session is None
+                    else respond(send, 200, b"", [])
+                )
+
+    async def _body(self, receive: Receive) -> bytes | http_rules.Refuse | None:
+        """Read a request's body; None where the client went away."""
+        limit = self._options.limits.message_bytes
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._options.body_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    chunk = cast("bytes", message.get("body", b""))
+                    size += len(chunk)
+                    if size > limit:
+                        return http_rules.too_large(limit)
+                    chunks.append(chunk)
+                    if not message.get("more_body", False):
+                        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        except TimeoutError:
+            return http_rules.refusal(
+                408, http_rules.INVALID_REQUEST, "the request's body did not come in time"
+            )
+
+    async def _exchange(self, decision: http_rules.Exchange, request: _Request) -> None:
+        single = Single(decision.part, self._options.limits, self._abort)
+        try:
+            receiver = self._accept(single, request.hello(ephemeral=True))
+        except TransportError as fault:
+            await _refuse(request.send, http_rules.refusal(503, -32000, fault.message, decision.part.id))
+            return
+        single.receiver = receiver
+        self._singles.add(single)
+        try:
+            receiver.message(decision.part.data, request.origin())
+            if decision.part.id is None:
+                await respond(request.send, 202, b"", [])
+            else:
+                await self._reply(single.reply, request)
+        finally:
+            self._singles.discard(single)
+            single.finished()
+
+    async def _begin(self, decision: http_rules.Begin, request: _Request) -> None:
+        options = self._options
+        if len(self._sessions) >= options.max_sessions and not self._make_room():
+            refuse = http_rules.refusal(503, -32000, "too many sessions are open", decision.part.id)
+            await _refuse(request.send, refuse)
+            return
+        session = Session(
+            self._mint(),
+            options.limits,
+            backlog_bytes=options.backlog_bytes,
+            resume_bytes=options.resume_bytes,
+            retry_ms=options.retry_ms,
+            forget=self._forget,
+            abort=self._abort,
+        )
+        session.principal = request.principal
+        try:
+            session.receiver = self._accept(session, request.hello(ephemeral=False))
+        except TransportError as fault:
+            await _refuse(request.send, http_rules.refusal(503, -32000, fault.message, decision.part.id))
+            return
+        self._sessions[session.id] = session
+        await self._post(session, (decision.part,), None, request, opening=True)
+
+    async def _deliver(self, decision: http_rules.Deliver, request: _Request) -> None:
+        session = self._find(decision.session, request)
+        if session is None:
+            await _refuse(request.send, http_rules.unknown_session())
+            return
+        if not session.flowing.is_set():
+            await session.flowing.wait()
+        await self._post(session, decision.parts, decision.version, request)
+
+    async def _post(
+        self,
+        session: Session,
+        parts: tuple[http_rules.Part, ...],
+        version: str | None,
+        request: _Request,
+        *,
+        opening: bool = False,
+    ) -> None:
+        try:
+            reply = session.post(parts, version, opening=opening)
+        except TransportError as fault:
+            refuse = http_rules.refusal(400, http_rules.INVALID_REQUEST, fault.message, parts[0].id)
+            await _refuse(request.send, refuse)
+            return
+        with _Busy(self, session):
+            session.deliver(parts, request.public())
+            if reply is None:
+                await respond(request.send, 202, b"", [(names.SESSION.encode(), session.id.encode())])
+            else:
+                await self._reply(reply, request)
+
+    async def _listen(self, decision: http_rules.Listen, request: _Request) -> None:
+        session = self._find(decision.session, request)
+        if session is None:
+            await _refuse(request.send, http_rules.unknown_session())
+            return
+        reply = session.listen(decision.last_event, decision.version)
+        if reply is None:
+            why = "the events after this id are no longer kept"
+            await _refuse(request.send, http_rules.refusal(400, http_rules.INVALID_REQUEST, why))
+            return
+        with _Busy(self, session):
+            await self._reply(reply, request)
+
+    async def _reply(self, reply: Reply, request: _Request) -> None:
+        self._clients[reply] = request.scope.get("client")
+        try:
+            options = self._options
+            await reply.serve(
+                request.receive, request.send, silence_s=options.silence_s, ping_s=options.ping_s
+            )
+        finally:
+            del self._clients[reply]
+
+    def _abort(self, reply: Reply) -> None:
+        """Cut the connection of a client that takes nothing."""
+        client = self._clients.get(reply)
+        if client is None or self._server is None:
+            return
+        for connection in list(self._server.server_state.connections):
+            if getattr(connection, "client", None) == client:
+                connection.transport.abort()
+
+    # Sessions
+
+    def _find(self, session_id: str, request: _Request) -> Session | None:
+        session = self._sessions.get(session_id)
+        return None if session is None or session.principal != request.principal else session
+
+    def _make_room(self) -> bool:
+        """End the session that was silent longest; return whether there was one."""
+        for session in self._sessions.values():
+            if not session.busy:
+                session.end(TransportError("idle", "the session made room for a new one"))
+                return True
+        return False
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.pop(session.id, None)
+        self._seen.pop(session.id, None)
+
+    def enter(self, session: Session) -> None:
+        """Note that a request of the session is being served."""
+        session.busy += 1
+        self._seen.pop(session.id, None)
+
+    def leave(self, session: Session) -> None:
+        """Note that it is not any more; without another one the session will have ended in time."""
+        session.busy -= 1
+        if session.busy or session.over:
+            return
+        loop = asyncio.get_running_loop()
+        self._sessions.move_to_end(session.id)
+        self._seen[session.id] = loop.time()
+        if self._sweeper is None and not self._stopping:
+            self._sweeper = loop.call_later(self._options.idle_s, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        loop = asyncio.get_running_loop()
+        idle_s = self._options.idle_s
+        while self._seen:
+            session_id, seen = next(iter(self._seen.items()))
+            if seen + idle_s > loop.time():
+                self._sweeper = loop.call_at(seen + idle_s, self._sweep)
+                return
+            self._sessions[session_id].end(TransportError("idle", f"the session was silent for {idle_s:g} s"))
+
+
+class _Busy:
+    """A request of a session, while it is served."""
+
+    def __init__(self, front: HttpFront, session: Session) -> None:
+        self._front = front
+        self._session = session
+
+    def __enter__(self) -> None:
+        self._front.enter(self._session)
+
+    def __exit__(self, *_: object) -> None:
+        self._front.leave(self._session)
+
+
+@dataclass(slots=True)
+class _Request:
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: http_rules.Headers
+    principal: str | None
+
+    def public(self) -> tuple[tuple[str, str], ...]:
+        return names.public(self.headers)
+
+    def origin(self) -> Origin:
+        return Origin(headers=self.public())
+
+    def hello(self, *, ephemeral: bool) -> Hello:
+        client = self.scope.get("client")
+        return Hello(
+            transport="http",
+            remote="" if client is None else f"{client[0]}:{client[1]}",
+            principal=self.principal,
+            ephemeral=ephemeral,
+            headers=self.public(),
+        )
+
+
+class _Endpoint:
+    """The ASGI application of the endpoint; an instance, so that starlette passes every method through."""
+
+    def __init__(self, front: HttpFront) -> None:
+        self._front = front
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._front.serve(scope, receive, send)
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's HTTP/1.1, with reads of at most 64 KiB: the allocator makes larger ones dear."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES  # pyright: ignore[reportAttributeAccessIssue]
+        super().connection_made(transport)
+
+
+async def _refuse(send: Send, refuse: http_rules.Refuse) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in refuse.headers]
+    await respond(send, refuse.status, refuse.body, headers)
+
+
+async def _livez(_request: Request) -> Response:
+    return PlainTextResponse("ok\n")

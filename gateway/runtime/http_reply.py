@@ -1,0 +1,188 @@
+"""What one HTTP request is answered with: a JSON body, or a stream of server-sent events, decided late.
+
+Owns the queue between the exchange, which writes at any time without waiting, and the ASGI server, which
+waits for the client. Knows neither sessions nor messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, TypeAlias
+
+from transports import http_headers as names
+from transports import sse
+
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_JOIN_BYTES: Final = 65536
+_STREAM_HEADERS: Final = (
+    (b"content-type", names.EVENTS.encode()),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class Reply:
+    """The answer to one request. `event` makes it a stream, `json` a single body; `end` completes a stream.
+
+    `left` is called once if the client goes before the answer is complete. `silence` is called once if
+    nothing has been said for the time given to `serve`, so that the owner may begin a stream.
+    """
+
+    __slots__ = (
+        "_body",
+        "_complete",
+        "_outbox",
+        "_over",
+        "_ping_s",
+        "_pinger",
+        "_waiter",
+        "gone",
+        "headers",
+        "left",
+        "queued",
+        "shrunk",
+        "silence",
+        "streaming",
+    )
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.streaming = False
+        self.gone = False
+        self.queued = 0
+        """Bytes not yet taken by the server."""
+        self.left: Callable[[], None] | None = None
+        self.silence: Callable[[], None] | None = None
+        self.shrunk: Callable[[], None] | None = None
+        """Called whenever `queued` has become smaller."""
+        self._body: tuple[int, bytes, tuple[tuple[bytes, bytes], ...]] | None = None
+        self._outbox: deque[bytes] = deque()
+        self._over = False
+        self._complete = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._pinger: asyncio.TimerHandle | None = None
+        self._ping_s: float | None = None
+
+    def json(self, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        """Answer with one body. Only before any event."""
+        if not self.streaming and self._body is None:
+            self._body = (status, body, headers)
+            self._wake()
+
+    def event(self, chunk: bytes) -> None:
+        """Add an encoded event, or several; the first makes the answer a stream."""
+        self.streaming = True
+        if self.gone or self._over:
+            return
+        self._outbox.append(chunk)
+        self.queued += len(chunk)
+        self._wake()
+
+    def end(self) -> None:
+        """Complete the stream after what is queued."""
+        self._over = True
+        self._wake()
+
+    def rest(self) -> list[bytes]:
+        """Return the events that were never handed to the server, and forget them."""
+        rest = list(self._outbox)
+        self._outbox.clear()
+        self.queued = 0
+        return rest
+
+    async def serve(
+        self, receive: Receive, send: Send, *, silence_s: float | None = None, ping_s: float | None = None
+    ) -> None:
+        """Write the answer as it comes, until it is complete or the client has gone."""
+        loop = asyncio.get_running_loop()
+        watcher = loop.create_task(self._watch(receive))
+        timer = None if silence_s is None else loop.call_later(silence_s, self._silent)
+        try:
+            while self._body is None and not self.streaming and not self._over and not self.gone:
+                await self._wait()
+            if timer is not None:
+                timer.cancel()
+            if self.gone:
+                return
+            if self._body is not None:
+                status, body, headers = self._body
+                await respond(send, status, body, [*self.headers, *headers])
+            else:
+                self._ping_s = ping_s
+                await self._stream(send, loop)
+            self._complete = not self.gone
+        finally:
+            watcher.cancel()
+            if timer is not None:
+                timer.cancel()
+            if self._pinger is not None:
+                self._pinger.cancel()
+            if not self._complete:
+                self._leave()
+
+    async def _stream(self, send: Send, loop: asyncio.AbstractEventLoop) -> None:
+        headers = [*self.headers, *_STREAM_HEADERS]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if self._ping_s is not None:
+            self._pinger = loop.call_later(self._ping_s, self._ping)
+        while not self.gone:
+            while self._outbox and not self.gone:
+                chunk = self._outbox.popleft()
+                while self._outbox and len(chunk) < _JOIN_BYTES:
+                    chunk += self._outbox.popleft()
+                last = self._over and not self._outbox
+                await send({"type": "http.response.body", "body": chunk, "more_body": not last})
+                self.queued = max(0, self.queued - len(chunk))
+                if self.shrunk is not None:
+                    self.shrunk()
+                if last:
+                    return
+            if self._over:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
+            await self._wait()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._complete or self.gone:
+            return
+        self.gone = True
+        self._wake()
+        if self.left is not None:
+            self.left()
+
+    def _silent(self) -> None:
+        if self.silence is not None and self._body is None and not self.streaming:
+            self.silence()
+
+    def _ping(self) -> None:
+        assert self._ping_s is not None
+        if not self._outbox:
+            self.event(sse.comment())
+        self._pinger = asyncio.get_running_loop().call_later(self._ping_s, self._ping)
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+async def respond(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    """Send a whole answer."""
+    headers = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,458 @@
+"""One session of a core over streamable HTTP, and one exchange that stands alone: two kinds of `Link`.
+
+Owns on which HTTP answer a message travels, what waits while no stream is open, and the events that a client
+may ask for again. Decides nothing about messages: a `Stamp` says what each is and whose request it is about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.protocol import http_rules
+from gateway.runtime.http_reply import Reply
+from transports import http_headers as names
+from transports import sse
+from transports.base import Id, Limits, Origin, Receiver, Stamp, TransportError
+
+_PRIMED_SINCE: Final = "2025-11-25"
+"""Older clients may not understand an event without data."""
+_JSON: Final = ((b"content-type", names.JSON.encode()),)
+_LISTENER: Final = 0
+"""The number of the session's own stream; POSTs count from 1."""
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """The answer to one POST over all the connections that it takes."""
+
+    number: int
+    pending: set[Id] = field(default_factory=set[Id])
+    reply: Reply | None = None
+    streaming: bool = False
+    primed: bool = False
+    many: bool = False
+    seq: int = 0
+
+
+class _EventLog:
+    """The last events of a session, bounded in bytes."""
+
+    __slots__ = ("_bytes", "_events", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._events: deque[tuple[int, int, bytes]] = deque()
+
+    def add(self, number: int, seq: int, chunk: bytes) -> None:
+        self._events.append((number, seq, chunk))
+        self._bytes += len(chunk)
+        while self._bytes > self._limit:
+            self._bytes -= len(self._events.popleft()[2])
+
+    def after(self, number: int, seq: int) -> list[bytes]:
+        return [chunk for stream, at, chunk in self._events if stream == number and at > seq]
+
+    def knows(self, number: int, seq: int) -> bool:
+        """Whether every event of the stream after `seq` is still here."""
+        first = next((at for stream, at, _ in self._events if stream == number), None)
+        return first is not None and first <= seq + 1
+
+
+class Session:
+    """The link to a core of the session revisions."""
+
+    stamped = True
+
+    def __init__(
+        self,
+        session_id: str,
+        limits: Limits,
+        *,
+        backlog_bytes: int,
+        resume_bytes: int,
+        retry_ms: int,
+        forget: Callable[[Session], None],
+        abort: Callable[[Reply], None],
+    ) -> None:
+        """`forget` is called once when the session ends, `abort` to cut a client that does not read."""
+        self.id = session_id
+        self.receiver: Receiver | None = None
+        self.principal: str | None = None
+        self.busy = 0
+        """HTTP requests being served."""
+        self.over = False
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+        self._limits = limits
+        self._backlog_limit = backlog_bytes
+        self._backlog: deque[tuple[bytes, Id | None]] = deque()
+        self._backlog_bytes = 0
+        self._log = _EventLog(resume_bytes)
+        self._retry_ms = retry_ms
+        self._forget = forget
+        self._abort = abort
+        self._own = _Stream(_LISTENER)
+        self._listeners: list[Reply] = []
+        self._streams: dict[int, _Stream] = {}
+        self._by_id: dict[Id, _Stream] = {}
+        self._count = 0
+        self._held_back = False
+        self._opening: Id | None = None
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes accepted by `send` that no connection has taken."""
+        replies = [stream.reply for stream in self._streams.values() if stream.reply is not None]
+        return self._backlog_bytes + sum(reply.queued for reply in (*replies, *self._listeners))
+
+    # Link
+
+    def send(self, message: bytes, stamp: Stamp | None = None) -> None:
+        """Send on the stream of the POST that the stamp names, or on the session's own."""
+        if self.over or stamp is None:
+            return
+        if stamp.kind == "response":
+            self._answer(message, stamp)
+            return
+        stream = None if stamp.about is None else self._by_id.get(stamp.about)
+        if stream is not None and (stream.reply is not None or stream.streaming):
+            self._emit(stream, message)
+        else:
+            self._push(message, stamp.id if stamp.kind == "request" else None)
+        self._pressure()
+
+    def cancel(self, request_id: Id) -> bool:
+        """Return False: a request to the core is cancelled by a message."""
+        del request_id
+        return False
+
+    def pause(self) -> None:
+        """Leave what the client posts unread."""
+        self.flowing.clear()
+
+    def resume(self) -> None:
+        """Take what the client posts."""
+        self.flowing.set()
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """End the session: its streams end, its id is unknown from now on, `closed` follows."""
+        del code, reason
+        self.end(None)
+
+    def end(self, fault: TransportError | None) -> None:
+        """End the session because of `fault`, or as asked."""
+        if self.over:
+            return
+        self.over = True
+        self.flowing.set()
+        for stream in self._streams.values():
+            if stream.reply is not None:
+                _fail(stream)
+        for listener in self._listeners:
+            listener.end()
+        self._streams.clear()
+        self._by_id.clear()
+        self._backlog.clear()
+        self._forget(self)
+        if self.receiver is not None:
+            asyncio.get_running_loop().call_soon(self.receiver.closed, fault)
+
+    # HTTP
+
+    def post(
+        self, parts: tuple[http_rules.Part, ...], version: str | None, *, opening: bool = False
+    ) -> Reply | None:
+        """Take the messages of one POST to be delivered with `deliver`; return the reply that answers them.
+
+        None where nothing is owed an answer.
+
+        Raises:
+            TransportError: (`denied`) if an id is already in use.
+        """
+        ids = [part.id for part in parts if part.id is not None]
+        if not ids:
+            return None
+        for id_ in ids:
+            if id_ in self._by_id:
+                raise TransportError("denied", f"a request with the id {id_!r} is already being answered")
+        self._count += 1
+        stream = _Stream(self._count, set(ids), many=len(ids) > 1)
+        stream.primed = version is not None and version >= _PRIMED_SINCE
+        stream.reply = reply = self._reply()
+        reply.left = lambda: self._left(stream, reply)
+        reply.silence = lambda: self._commit(stream)
+        self._streams[stream.number] = stream
+        for id_ in ids:
+            self._by_id[id_] = stream
+        if opening:
+            self._opening = ids[0]
+        return reply
+
+    def deliver(self, parts: tuple[http_rules.Part, ...], headers: tuple[tuple[str, str], ...]) -> None:
+        """Hand the messages of a POST to the receiver."""
+        assert self.receiver is not None
+        origin = Origin(headers=headers)
+        for part in parts:
+            if self.over:
+                return
+            self.receiver.message(part.data, origin)
+
+    def listen(self, last_event: str | None, version: str | None) -> Reply | None:
+        """Open a stream for a GET, or take one up after `last_event`. None where that cannot be done."""
+        number, seq = _parse(last_event)
+        if number != _LISTENER:
+            return self._take_up(number, seq)
+        reply = self._reply()
+        reply.left = lambda: self._unlisten(reply)
+        waiting = [chunk for chunk, _ in self._backlog]
+        if seq is not None:
+            waiting = self._log.after(_LISTENER, seq)
+        first = self._own.seq - len(waiting)
+        if version is not None and version >= _PRIMED_SINCE and seq is None:
+            reply.event(sse.encode(b"", id=f"{_LISTENER}-{first}", retry=self._retry_ms))
+        self._backlog.clear()
+        self._backlog_bytes = 0
+        reply.streaming = True
+        for chunk in waiting:
+            reply.event(chunk)
+        self._listeners.append(reply)
+        return reply
+
+    def _take_up(self, number: int, seq: int | None) -> Reply | None:
+        stream = self._streams.get(number)
+        if seq is None or (stream is None and not self._log.knows(number, seq)):
+            return None
+        reply = self._reply()
+        reply.streaming = True
+        for chunk in self._log.after(number, seq):
+            reply.event(chunk)
+        if stream is None:
+            reply.end()
+            return reply
+        if stream.reply is not None:
+            stream.reply.end()
+        stream.reply = reply
+        reply.left = lambda: self._left(stream, reply)
+        return reply
+
+    # Streams
+
+    def _reply(self) -> Reply:
+        reply = Reply()
+        reply.headers.append((names.SESSION.encode(), self.id.encode()))
+        reply.shrunk = self._pressure
+        return reply
+
+    def _answer(self, message: bytes, stamp: Stamp) -> None:
+        stream = None if stamp.id is None else self._by_id.pop(stamp.id, None)
+        if stream is None or stamp.id is None:
+            return
+        stream.pending.discard(stamp.id)
+        failed_opening = stamp.id == self._opening and http_rules.is_error(message)
+        if stamp.id == self._opening:
+            self._opening = None
+        if stream.reply is not None and not stream.streaming and not stream.many:
+            if failed_opening:
+                stream.reply.headers.clear()
+            stream.reply.json(200, message, _JSON)
+        elif stream.reply is not None or stream.streaming:
+            self._emit(stream, message)
+        if not stream.pending:
+            self._streams.pop(stream.number, None)
+            if stream.reply is not None and stream.streaming:
+                stream.reply.end()
+        self._pressure()
+        if failed_opening:
+            self.end(None)
+
+    def _commit(self, stream: _Stream) -> None:
+        """Make a POST's answer a stream; a client that can resume is told the first id at once."""
+        if stream.streaming or stream.reply is None:
+            return
+        stream.streaming = True
+        if stream.primed:
+            stream.reply.event(sse.encode(b"", id=f"{stream.number}-0", retry=self._retry_ms))
+        else:
+            stream.reply.event(sse.comment())
+
+    def _emit(self, stream: _Stream, message: bytes) -> None:
+        if not stream.streaming:
+            if stream.primed:
+                self._commit(stream)
+            stream.streaming = True
+        stream.seq += 1
+        chunk = sse.encode(message, id=f"{stream.number}-{stream.seq}")
+        self._log.add(stream.number, stream.seq, chunk)
+        if stream.reply is not None:
+            self._write(stream.reply, chunk)
+
+    def _push(self, message: bytes, request_id: Id | None) -> None:
+        """Send on the session's own stream, or keep it until one is opened."""
+        self._own.seq += 1
+        chunk = sse.encode(message, id=f"{_LISTENER}-{self._own.seq}")
+        self._log.add(_LISTENER, self._own.seq, chunk)
+        if self._listeners:
+            self._write(self._listeners[-1], chunk)
+            return
+        self._backlog.append((chunk, request_id))
+        self._backlog_bytes += len(chunk)
+        while self._backlog_bytes > self._backlog_limit:
+            dropped, lost = self._backlog.popleft()
+            self._backlog_bytes -= len(dropped)
+            if lost is not None and self.receiver is not None:
+                message_ = "the client opened no stream that this request could be sent on"
+                self.receiver.failed(TransportError("closed", message_, {"sent": False}, lost))
+
+    def _write(self, reply: Reply, chunk: bytes) -> None:
+        if reply.queued > self._limits.hard_bytes:
+            self._abort(reply)
+            return
+        reply.event(chunk)
+
+    def _left(self, stream: _Stream, reply: Reply) -> None:
+        if stream.reply is reply:
+            stream.reply = None
+
+    def _unlisten(self, reply: Reply) -> None:
+        if reply not in self._listeners:
+            return
+        self._listeners.remove(reply)
+        rest = reply.rest()
+        if self._listeners:
+            for chunk in rest:
+                self._listeners[-1].event(chunk)
+        else:
+            self._backlog.extend((chunk, None) for chunk in rest)
+            self._backlog_bytes += sum(map(len, rest))
+
+    def _pressure(self) -> None:
+        if self.receiver is None or self.over:
+            return
+        queued = self.queued_bytes
+        if not self._held_back and queued > self._limits.high_bytes:
+            self._held_back = True
+            self.receiver.writable(False)  # noqa: FBT003
+        elif self._held_back and queued <= self._limits.low_bytes:
+            self._held_back = False
+            self.receiver.writable(True)  # noqa: FBT003
+
+
+class Single:
+    """The link to a core for one message that stands alone."""
+
+    stamped = True
+
+    def __init__(self, part: http_rules.Part, limits: Limits, abort: Callable[[Reply], None]) -> None:
+        self.receiver: Receiver | None = None
+        self.reply = Reply()
+        self.reply.left = self._left
+        self.reply.silence = self._silence
+        self.reply.shrunk = self._pressure
+        self._id = part.id
+        self._limits = limits
+        self._abort = abort
+        self._over = False
+        self._told = False
+        self._held_back = False
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes accepted by `send` that the connection has not taken."""
+        return self.reply.queued
+
+    def send(self, message: bytes, stamp: Stamp | None = None) -> None:
+        """Send a notification on the stream, or the answer that ends it."""
+        if self._over or stamp is None:
+            return
+        if stamp.kind == "request":
+            if self.receiver is not None:
+                why = "this protocol revision has no requests from the server"
+                self.receiver.failed(TransportError("denied", why, {"sent": False}, stamp.id))
+            return
+        if self.reply.queued > self._limits.hard_bytes:
+            self._abort(self.reply)
+            return
+        if stamp.kind == "notification":
+            self.reply.event(sse.encode(message))
+        else:
+            self._over = True
+            if self.reply.streaming:
+                self.reply.event(sse.encode(message))
+                self.reply.end()
+            else:
+                status = http_rules.status_of(message) if stamp.status is None else stamp.status
+                self.reply.json(status, message, _JSON)
+        self._pressure()
+
+    def cancel(self, request_id: Id) -> bool:
+        """Return False: there are no requests to the core."""
+        del request_id
+        return False
+
+    def pause(self) -> None:
+        """Do nothing: the one message has been read."""
+
+    def resume(self) -> None:
+        """Do nothing."""
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """End the exchange without an answer."""
+        del code, reason
+        if not self._over:
+            self._over = True
+            if self.reply.streaming:
+                self.reply.end()
+            else:
+                refuse = http_rules.refusal(500, -32603, "the exchange ended without an answer", self._id)
+                self.reply.json(refuse.status, refuse.body, _JSON)
+
+    def finished(self) -> None:
+        """Tell the receiver that the exchange is over: its answer has been written."""
+        self._tell(None)
+
+    def _left(self) -> None:
+        self._over = True
+        self._tell(TransportError("closed", "the client closed its stream"))
+
+    def _silence(self) -> None:
+        self.reply.event(sse.comment())
+
+    def _tell(self, fault: TransportError | None) -> None:
+        if not self._told and self.receiver is not None:
+            self._told = True
+            self.receiver.closed(fault)
+
+    def _pressure(self) -> None:
+        if self.receiver is None or self._told:
+            return
+        if not self._held_back and self.reply.queued > self._limits.high_bytes:
+            self._held_back = True
+            self.receiver.writable(False)  # noqa: FBT003
+        elif self._held_back and self.reply.queued <= self._limits.low_bytes:
+            self._held_back = False
+            self.receiver.writable(True)  # noqa: FBT003
+
+
+def _fail(stream: _Stream) -> None:
+    """Answer what a stream still owes: the session is over."""
+    reply = stream.reply
+    assert reply is not None
+    if stream.streaming:
+        reply.end()
+        return
+    id_ = next(iter(stream.pending), None)
+    refuse = http_rules.refusal(500, -32603, "the session ended before the answer", id_)
+    reply.json(refuse.status, refuse.body, _JSON)
+
+
+def _parse(last_event: str | None) -> tuple[int, int | None]:
+    """Return the stream and the position that an event id of ours names, else the session's own stream."""
+    number, dash, seq = (last_event or "").partition("-")
+    if dash and number.isdecimal() and seq.isdecimal() and len(number) < 16 and len(seq) < 16:
+        return int(number), int(seq)
+    return _LISTENER, None
