@@ -1,0 +1,71 @@
+"""What commands share about their arguments: a cheap parser for the plain case, and finding the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gateway.cli.output import BAD_INPUT, CliError, tell_warning
+from gateway.config import Config, find_config, load
+from gateway.config.places import CANDIDATES
+
+
+def plain(
+    arguments: Sequence[str], *, flags: Sequence[str], values: Sequence[str], command: bool = False
+) -> tuple[Mapping[str, str], list[str]] | None:
+    """Split arguments into options and the rest; None if anything is not as plain as `--name value`.
+
+    With `command`, the rest begins with the first word that is no option, or after `--`, and is not looked
+    at.
+    """
+    options: dict[str, str] = {}
+    rest: list[str] = []
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            return options, rest + words
+        name, equals, value = word.partition("=")
+        if not word.startswith("-"):
+            rest.append(word)
+            if command:
+                return options, rest + words
+        elif name in options or (name in flags and equals) or name not in (*flags, *values):
+            return None
+        elif name in flags:
+            options[name] = ""
+        elif equals:
+            options[name] = value
+        elif words and not words[0].startswith("-"):
+            options[name] = words.pop(0)
+        else:
+            return None
+    return options, rest
+
+
+def config_path(given: Path | None) -> Path:
+    """Return the configuration file that was named, or the one that lies in the working directory.
+
+    Raises:
+        CliError: If there is none.
+    """
+    if given is not None:
+        if not given.exists():
+            raise CliError(f"`{given}` does not exist", hint=_ABOUT_FILES, code=BAD_INPUT)
+        return given
+    found = find_config(Path.cwd())
+    if found is None:
+        raise CliError(f"there is no {' or '.join(f'`{n}`' for n in CANDIDATES[:2])} here", hint=_ABOUT_FILES)
+    return found
+
+
+CONFIG_HELP = "`tieline.toml` or another client's JSON. Default: what lies here."
+_ABOUT_FILES = "Name a `tieline.toml`, or the JSON file with `mcpServers` of another client"
+
+
+def load_config(given: Path | None) -> Config:
+    """Read the configuration, and say on stderr what in it does nothing."""
+    config = load(config_path(given))
+    for note in config.notes:
+        tell_warning(note)
+    return config

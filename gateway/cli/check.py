@@ -1,0 +1,92 @@
+"""`tieline check`: is the configuration right, and does every peer answer?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.arguments import CONFIG_HELP, config_path, load_config
+from gateway.cli.output import BAD_INPUT, DONE, NO, console, examples, print_json, table
+from gateway.config import Config, ConfigError
+
+if TYPE_CHECKING:
+    from gateway.runtime.reports import PeerReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add `check`."""
+
+    @app.command(epilog=examples("tieline check", "tieline check .mcp.json --json", "tieline check --dry"))
+    def check(
+        config: Annotated[Path | None, typer.Argument(help=CONFIG_HELP)] = None,
+        dry: Annotated[bool, typer.Option("--dry", help="Read the file only; start nothing.")] = False,
+        json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    ) -> int:
+        """Read the configuration, try each peer once, and say which ones work.
+
+        Ends with 1 if a peer does not, and with 3 if the file has mistakes.
+        """
+        path = config_path(config)
+        try:
+            read = load_config(path)
+        except ConfigError as error:
+            if not json:
+                raise
+            print_json({"ok": False, "mistakes": error.mistakes})
+            return BAD_INPUT
+        if dry:
+            return _told_dry(path, read, json=json)
+        reports = try_peers(read)
+        if json:
+            print_json({"ok": all(report.ok for report in reports), "peers": reports})
+        else:
+            show(reports)
+        return DONE if all(report.ok for report in reports) else NO
+
+    del check
+
+
+def _told_dry(path: Path, config: Config, *, json: bool) -> int:
+    if json:
+        print_json({"ok": True, "peers": list(config.peers)})
+    else:
+        count = len(config.peers)
+        console().print(f"`{path}` is right: {count} peer{'s' if count != 1 else ''}", markup=False)
+    return DONE
+
+
+def try_peers(config: Config) -> list[PeerReport]:
+    """Try each peer that is not disabled; shows on a terminal that this takes a moment."""
+    from gateway.serve import check
+
+    names = ", ".join(config.active_peers)
+    with console(stderr=True).status(f"trying {names}"):
+        return list(asyncio.run(check(config)))
+
+
+def show(reports: Sequence[PeerReport]) -> None:
+    """Print a table of the peers, then what is wrong with those that failed."""
+    rows = [
+        (
+            report.name,
+            report.kind,
+            "ok" if report.ok else "failed",
+            report.server or "",
+            report.version or "",
+            str(len(report.tools)) if report.ok else "",
+            "" if report.ready_ms is None else f"{report.ready_ms:.0f} ms",
+        )
+        for report in reports
+    ]
+    columns = ("peer", "kind", "result", "server", "protocol", "tools", "ready in")
+    out = console()
+    out.print(table(columns, rows, right=("tools", "ready in")))
+    for report in reports:
+        if not report.ok:
+            out.print(f"\n{report.name}: {report.error}", markup=False)
+            if report.hint:
+                out.print(f"hint: {report.hint}", markup=False)

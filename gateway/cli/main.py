@@ -1,0 +1,122 @@
+"""The command `tieline`: finds the family that a command belongs to, and turns what goes wrong into an exit
+code.
+
+One file a family, each with `register(app)`. Only the family that is asked for is imported, and `run` and
+`record`, which an agent waits for, are started without the option parser where their arguments are plain.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Protocol, cast
+
+from gateway.cli.output import BAD_INPUT, INTERRUPTED, WRONG_USE, CliError, tell_config_error, tell_error
+
+FAMILIES = ("run", "record", "check", "status", "tools", "frames", "show", "doctor", "export", "bench")
+"""Names of commands, in the order of the help; each is also the name of its module."""
+QUICK = ("run", "record")
+"""Families with `quick(arguments)`: the work to do, or None where only the full parser knows."""
+
+Work = Callable[[], int]
+
+
+class _Family(Protocol):
+    def register(self, app: object) -> None: ...
+
+    def quick(self, arguments: Sequence[str]) -> Work | None: ...
+
+
+def main() -> int:
+    """Run this process's command line; return 0 done, 1 no, 2 wrong use or 3 bad input."""
+    arguments = sys.argv[1:]
+    return guarded(lambda: _dispatch(arguments))
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    completing = "_TIELINE_COMPLETE" in os.environ
+    if arguments and arguments[0] in QUICK and not completing:
+        work = _family(arguments[0]).quick(arguments[1:])
+        if work is not None:
+            return work()
+    return _parsed(arguments, only=arguments[0] if arguments and not completing else None)
+
+
+def _family(name: str) -> _Family:
+    return cast(_Family, import_module(f"gateway.cli.{name}"))
+
+
+def _parsed(arguments: Sequence[str], *, only: str | None) -> int:
+    import typer
+
+    import gateway
+
+    def version(wanted: bool) -> None:
+        if wanted:
+            sys.stdout.write(f"tieline {gateway.__version__}\n")
+            raise typer.Exit
+
+    def root(
+        version: bool = typer.Option(
+            False, "--version", help="Print the version and end.", callback=version, is_eager=True
+        ),
+    ) -> None:
+        """The exchange between an agent and its extensions: brokers every call, records every frame."""
+
+    app = typer.Typer(
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 bad input.",
+    )
+    app.callback()(root)
+    for name in [only] if only in FAMILIES else FAMILIES:
+        if find_spec(f"gateway.cli.{name}") is not None:
+            _family(name).register(app)
+    try:
+        result: object = app(args=list(arguments), prog_name="tieline", standalone_mode=False)
+    except typer.TyperException as error:
+        return _wrong_use(error)
+    except typer.Abort:
+        return INTERRUPTED
+    return result if isinstance(result, int) else 0
+
+
+def _wrong_use(error: Exception) -> int:
+    """Say what the option parser found wrong, in the form that all errors have."""
+    say = getattr(error, "format_message", None)
+    message = str(say() if callable(say) else error).strip().rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "tieline")
+    if not message:
+        # No arguments at all: the parser has shown the help.
+        return WRONG_USE
+    tell_error(message, f"Run `{command} --help` for the options and an example")
+    return int(getattr(error, "exit_code", WRONG_USE))
+
+
+def guarded(work: Work) -> int:
+    """Do the work; tell an error that is meant for a person as one, and return the exit code.
+
+    A fault of ours is not hidden: it ends the process with its traceback.
+    """
+    from gateway.config.mistakes import ConfigError
+
+    try:
+        return work()
+    except CliError as error:
+        tell_error(str(error), error.hint)
+        return error.code
+    except ConfigError as error:
+        tell_config_error(error)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has left, as `head` does. Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED + 11

@@ -1,0 +1,91 @@
+"""How results, errors and hints look, and what exit codes mean: the same in every command.
+
+Results go to stdout, everything else to stderr; `--json` prints one JSON value and nothing else. Rich is
+imported when a table is shown and not before: `run` and `record` start without it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from gateway.config import ConfigError
+
+DONE = 0
+NO = 1
+"""The command worked and its answer is no: a peer failed, a tool differs, nothing runs."""
+WRONG_USE = 2
+BAD_INPUT = 3
+"""A file that cannot be used: a configuration, a recording."""
+INTERRUPTED = 130
+
+
+class CliError(Exception):
+    """Ends a command: one sentence without a final period, maybe a hint, and an exit code."""
+
+    def __init__(self, message: str, *, hint: str | None = None, code: int = WRONG_USE) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.code = code
+
+
+def tell_error(message: str, hint: str | None = None) -> None:
+    """Print `error: …` and, after a blank line, `hint: …` on stderr."""
+    sys.stderr.write(f"error: {message}\n")
+    if hint:
+        sys.stderr.write(f"\nhint: {hint}\n")
+
+
+def tell_warning(message: str) -> None:
+    """Print `warning: …` on stderr."""
+    sys.stderr.write(f"warning: {message}\n")
+
+
+def tell_config_error(error: ConfigError) -> None:
+    """Print every mistake of a configuration on stderr."""
+    count = len(error.mistakes)
+    files = " and ".join(f"`{file}`" for file in dict.fromkeys(m.file for m in error.mistakes))
+    lines = "".join(f"\n  {mistake}" for mistake in error.mistakes)
+    hint = "Nothing was started; `docs/reference/config.md` lists every setting"
+    tell_error(f"{files} has {count} mistake{'s' if count != 1 else ''}\n{lines}", hint)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on stdout, indented, non-ASCII as it is."""
+    import msgspec
+
+    data = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    sys.stdout.write(data.decode() + "\n")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that honours `NO_COLOR` and wraps nothing when its output is not a terminal."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, highlight=False, soft_wrap=not stream.isatty())
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
+    """Return a table in the one style that all commands use; `right` are the columns of numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        # As text and not as markup: names and errors come from peers.
+        made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: its examples, one a line."""
+    return "\n\n".join(["Examples:", *(f"$ {line.replace('[', chr(92) + '[')}" for line in lines)])

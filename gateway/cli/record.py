@@ -1,0 +1,64 @@
+"""`tieline record`: in front of one server command or URL, unchanged for the client, recorded for you."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from gateway.cli.arguments import plain
+from gateway.cli.output import CliError, examples
+from gateway.cli.run import run_gateway
+from gateway.config import ServeOptions, for_one_peer
+
+if TYPE_CHECKING:
+    import typer
+
+
+def register(app: "typer.Typer") -> None:
+    """Add `record`."""
+    import typer
+
+    @app.command(
+        context_settings={"allow_interspersed_args": False},
+        epilog=examples(
+            "tieline record -- npx -y @modelcontextprotocol/server-filesystem .",
+            "tieline record --out ./recordings -- uvx mcp-server-git",
+            "tieline record --url https://example.com/mcp",
+        ),
+    )
+    def record(
+        command: Annotated[
+            list[str] | None, typer.Argument(help="Server command and its arguments, after `--`.")
+        ] = None,
+        out: Annotated[
+            Path | None,
+            typer.Option(metavar="DIR", help="Put it here. Default: `recordings` in the state directory."),
+        ] = None,
+        url: Annotated[str | None, typer.Option(help="Record a server behind a URL instead.")] = None,
+    ) -> int:
+        """Record one MCP server: put this before its command in any client's configuration.
+
+        Speaks MCP on its own stdin and stdout. The server sees the same environment and working directory.
+        """
+        return start(command or [], out=out, url=url)
+
+    del record
+
+
+def quick(arguments: Sequence[str]) -> Callable[[], int] | None:
+    """Return the work of plain arguments, or None."""
+    split = plain(arguments, flags=(), values=("--out", "--url"), command=True)
+    if split is None:
+        return None
+    options, rest = split
+    out = Path(options["--out"]) if "--out" in options else None
+    return lambda: start(rest, out=out, url=options.get("--url"))
+
+
+def start(command: Sequence[str], *, out: Path | None, url: str | None) -> int:
+    """Serve the one peer on stdin and stdout until the client leaves; return the exit code."""
+    if bool(command) == bool(url):
+        wanted = "either a command or `--url`, not both" if url else "a server command, or `--url`"
+        hint = "For example `tieline record -- npx some-server`"
+        raise CliError(f"`tieline record` needs {wanted}", hint=hint)
+    config = for_one_peer(command=list(command) or None, url=url)
+    return run_gateway(config, ServeOptions(stdio=True, record_dir=out and out.absolute()))

@@ -1,0 +1,117 @@
+"""`tieline run`: the gateway, with everything that a configuration names."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from gateway.cli.arguments import CONFIG_HELP, config_path, load_config, plain
+from gateway.cli.output import BAD_INPUT, CliError, examples
+from gateway.config import Config, ServeOptions
+
+if TYPE_CHECKING:
+    import typer
+
+_FLAGS = ("--stdio", "--watch", "--insecure-loopback")
+_VALUES = ("--ready-file", "--record")
+
+
+def register(app: "typer.Typer") -> None:
+    """Add `run`."""
+    import typer
+
+    @app.command(
+        epilog=examples(
+            "tieline run",
+            "tieline run tieline.toml --watch",
+            "tieline run ~/.cursor/mcp.json --stdio --record ./recordings",
+        )
+    )
+    def run(
+        config: Annotated[Path | None, typer.Argument(help=CONFIG_HELP)] = None,
+        stdio: Annotated[
+            bool, typer.Option("--stdio", help="Serve one agent on stdin and stdout, and nobody else.")
+        ] = False,
+        ready_file: Annotated[
+            Path | None, typer.Option(help="Write the listeners' addresses here, as JSON, once all accept.")
+        ] = None,
+        watch: Annotated[
+            bool, typer.Option("--watch", help="Apply changes when the file is saved, not only on SIGHUP.")
+        ] = False,
+        record: Annotated[
+            Path | None, typer.Option(metavar="DIR", help="Put recordings here instead of `record.dir`.")
+        ] = None,
+        insecure_loopback: Annotated[
+            bool, typer.Option("--insecure-loopback", help="Ask for no token on loopback listeners.")
+        ] = False,
+    ) -> int:
+        """Run the gateway: agents connect to it, it connects to every peer, and records what crosses.
+
+        Ends with 0 on SIGTERM, SIGINT or when its one agent has gone; calls in flight are answered first.
+        """
+        return start(
+            config,
+            stdio=stdio,
+            ready_file=ready_file,
+            watch=watch,
+            record=record,
+            insecure_loopback=insecure_loopback,
+        )
+
+    del run
+
+
+def quick(arguments: Sequence[str]) -> Callable[[], int] | None:
+    """Return the work of plain arguments, or None."""
+    split = plain(arguments, flags=_FLAGS, values=_VALUES)
+    if split is None or len(split[1]) > 1:
+        return None
+    options, rest = split
+    return lambda: start(
+        Path(rest[0]) if rest else None,
+        stdio="--stdio" in options,
+        ready_file=Path(options["--ready-file"]) if "--ready-file" in options else None,
+        watch="--watch" in options,
+        record=Path(options["--record"]) if "--record" in options else None,
+        insecure_loopback="--insecure-loopback" in options,
+    )
+
+
+def start(
+    given: Path | None,
+    *,
+    stdio: bool,
+    ready_file: Path | None,
+    watch: bool,
+    record: Path | None,
+    insecure_loopback: bool,
+) -> int:
+    """Read the configuration and serve until told to end; return the exit code."""
+    path = config_path(given)
+    config = load_config(path)
+    if not config.active_peers:
+        hint = "Add a table `[peers.NAME]` with a `command` or a `url`"
+        raise CliError(f"`{path}` names no peers", hint=hint, code=BAD_INPUT)
+    options = ServeOptions(
+        stdio=stdio,
+        ready_file=ready_file and ready_file.absolute(),
+        watch=watch,
+        config_path=path.absolute(),
+        record_dir=record and record.absolute(),
+        insecure_loopback=insecure_loopback,
+    )
+    return run_gateway(config, options)
+
+
+def run_gateway(config: Config, options: ServeOptions) -> int:
+    """Serve until told to end; return the exit code."""
+    if (options.stdio or config.listen.uses_stdio) and sys.stdin is not None and sys.stdin.isatty():
+        sys.stderr.write("Waiting for an agent on stdin: this command is meant to be started by one.\n")
+        sys.stderr.write("Add `[listen.http]` to serve agents over HTTP. Ctrl-D ends.\n")
+    from gateway.serve import serve
+
+    try:
+        return asyncio.run(serve(config, options))
+    except KeyboardInterrupt:
+        return 0

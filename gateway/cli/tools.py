@@ -1,0 +1,199 @@
+"""`tieline tools`: what the peers offer, what of it was accepted, and what has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.arguments import CONFIG_HELP, load_config
+from gateway.cli.check import try_peers
+from gateway.cli.output import (
+    BAD_INPUT,
+    DONE,
+    NO,
+    CliError,
+    console,
+    examples,
+    print_json,
+    table,
+    tell_warning,
+)
+from gateway.config import Config, accepted_file
+
+if TYPE_CHECKING:
+    from gateway.calls.accepted import Accepted, Difference
+    from gateway.runtime.reports import PeerReport
+
+
+ConfigArgument = Annotated[Path | None, typer.Argument(help=CONFIG_HELP)]
+PeerOption = Annotated[list[str] | None, typer.Option(help="Only this peer; may be given several times.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add `tools list`, `tools diff` and `tools accept`."""
+    about = "List, compare and accept peers' tools."
+    tools = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=about)
+
+    @tools.command("list", epilog=examples("tieline tools list", "tieline tools list --peer db --json"))
+    def list_(
+        config: ConfigArgument = None,
+        peer: PeerOption = None,
+        json: JsonOption = False,
+    ) -> int:
+        """List the tools that each peer offers, and whether each was accepted."""
+        read = load_config(config)
+        accepted = read_accepted(read)
+        return list_tools(offered(read, peer), accepted, json=json)
+
+    @tools.command(epilog=examples("tieline tools diff", "tieline tools diff --peer db"))
+    def diff(
+        config: ConfigArgument = None,
+        peer: PeerOption = None,
+        json: JsonOption = False,
+    ) -> int:
+        """Show how the tools that are offered differ from the accepted ones. Ends with 1 if any does."""
+        read = load_config(config)
+        accepted = read_accepted(read)
+        return diff_tools(offered(read, peer), accepted, json=json)
+
+    @tools.command(epilog=examples("tieline tools accept", "tieline tools accept --peer db"))
+    def accept(
+        config: ConfigArgument = None,
+        peer: PeerOption = None,
+        json: JsonOption = False,
+    ) -> int:
+        """Accept the tools as they are offered now: writes `.tieline/tools.lock.json` beside the
+        configuration.
+
+        A gateway that runs takes it over on SIGHUP or with `--watch`.
+        """
+        read = load_config(config)
+        accepted = read_accepted(read)
+        return accept_tools(offered(read, peer), accepted, accepted_file(read), json=json)
+
+    app.add_typer(tools, name="tools")
+    del list_, diff, accept
+
+
+def read_accepted(config: Config) -> Accepted:
+    """Return what was accepted for this configuration; nothing if it never was.
+
+    Raises:
+        CliError: If the file is damaged or was edited.
+    """
+    from gateway.calls.accepted import Accepted, AcceptedError, decode
+
+    path = accepted_file(config)
+    try:
+        return decode(path.read_bytes())
+    except FileNotFoundError:
+        return Accepted()
+    except AcceptedError as error:
+        hint = "Restore it from version control, or delete it and accept the tools anew"
+        raise CliError(f"`{path}` cannot be used: {error}", hint=hint, code=BAD_INPUT) from error
+
+
+def offered(config: Config, only: Sequence[str] | None) -> list[PeerReport]:
+    """Ask the peers for their tools; one that does not answer is told on stderr and left out.
+
+    Raises:
+        CliError: If `only` names a peer that is not configured, or no peer answers.
+    """
+    import msgspec
+
+    for name in only or ():
+        if name not in config.active_peers:
+            known = ", ".join(f"`{n}`" for n in config.active_peers)
+            raise CliError(f"there is no peer `{name}`", hint=f"The configuration names {known}")
+    peers = {name: peer for name, peer in config.active_peers.items() if not only or name in only}
+    reports = try_peers(msgspec.structs.replace(config, peers=peers))
+    for report in reports:
+        if not report.ok:
+            tell_warning(f"{report.name}: {report.error}")
+    answered = [report for report in reports if report.ok]
+    if not answered:
+        raise CliError("no peer answered", hint="Run `tieline check` to see why", code=NO)
+    return answered
+
+
+def list_tools(reports: Sequence[PeerReport], accepted: Accepted, *, json: bool) -> int:
+    """Print the tools of the peers with their state."""
+    from gateway.calls.accepted import is_accepted, visible
+
+    states = {None: "new", True: "accepted", False: "changed"}
+    tools = [
+        {
+            "peer": report.name,
+            "tool": str(tool.get("name", "")),
+            "state": states[is_accepted(accepted, report.name, tool)],
+            "description": str(tool.get("description", "")),
+        }
+        for report in reports
+        for tool in report.tools
+    ]
+    if json:
+        print_json(tools)
+        return DONE
+    rows = [
+        (tool["peer"], visible(tool["tool"]), tool["state"], visible(_first_line(tool["description"])))
+        for tool in tools
+    ]
+    console().print(table(("peer", "tool", "state", "description"), rows))
+    return DONE
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def diff_tools(reports: Sequence[PeerReport], accepted: Accepted, *, json: bool) -> int:
+    """Print what differs; return `NO` if anything does."""
+    differences = _differences(reports, accepted)
+    if json:
+        print_json(differences)
+    elif not differences:
+        console().print("all tools are as they were accepted")
+    else:
+        for difference in differences:
+            _print(difference)
+    return NO if differences else DONE
+
+
+def accept_tools(reports: Sequence[PeerReport], accepted: Accepted, path: Path, *, json: bool) -> int:
+    """Write the lock file with what is offered now, and print what that changes."""
+    from gateway.calls.accepted import accept, encode
+
+    differences = _differences(reports, accepted)
+    for report in reports:
+        accepted = accept(accepted, report.name, report.tools)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_bytes(encode(accepted))
+    draft.replace(path)
+    if json:
+        print_json({"file": str(path), "differences": differences})
+        return DONE
+    for difference in differences:
+        _print(difference)
+    count = sum(len(report.tools) for report in reports)
+    console().print(f"accepted {count} tools of {len(reports)} peers in `{path}`", markup=False)
+    return DONE
+
+
+def _differences(reports: Sequence[PeerReport], accepted: Accepted) -> list[Difference]:
+    from gateway.calls.accepted import compare
+
+    return [difference for report in reports for difference in compare(accepted, report.name, report.tools)]
+
+
+def _print(difference: Difference) -> None:
+    from gateway.calls.accepted import visible
+
+    out = console()
+    out.print(f"{difference.kind} {difference.peer}/{visible(difference.tool)}", markup=False)
+    for line in difference.lines:
+        out.print(f"  {line}", markup=False)
