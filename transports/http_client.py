@@ -11,17 +11,15 @@ it has been acknowledged. So nothing overtakes `notifications/initialized`, and 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import Final
 
 import httpx2
-import msgspec
 
 from transports import http_headers as names
 from transports.base import Id, Origin, Receiver, Stamp, TransportError
 from transports.http_common import HttpClient, HttpOptions, closing, with_request
+from transports.http_outbox import Crew, Outbox, Post
+from transports.http_peek import look, same_id
 from transports.sse import Event, SseParser
 
 _ACCEPT: Final = f"{names.JSON}, {names.EVENTS}"
@@ -31,41 +29,6 @@ _GIVE_UP_S: Final = 5.0
 """How long a cancelled request of the session revisions may still be answered before its stream is closed."""
 _LONGEST_RETRY_S: Final = 30.0
 _METHOD_NOT_FOUND: Final = -32601
-
-
-class _Error(msgspec.Struct, gc=False):
-    code: int = 0
-
-
-class _Peek(msgspec.Struct, gc=False):
-    id: int | str | msgspec.UnsetType | None = msgspec.UNSET
-    method: str | msgspec.UnsetType = msgspec.UNSET
-    error: _Error = msgspec.field(default_factory=_Error)
-
-
-_peek: msgspec.json.Decoder[_Peek] = msgspec.json.Decoder(_Peek)
-
-
-@dataclass(slots=True, eq=False)
-class _Post:
-    """One message on its way."""
-
-    message: bytes
-    stamp: Stamp
-    about: Id | None = None
-    """The id, where it is a request."""
-    sessionless: bool = False
-    task: asyncio.Task[None] | None = None
-    written: asyncio.Event = field(default_factory=asyncio.Event)
-    sent: bool = False
-    answered: bool = False
-    dropped: bool = False
-
-    def heard(self, event: str) -> None:
-        if event == "sending":
-            self.sent = True
-        else:
-            self.written.set()
 
 
 class HttpLink:
@@ -86,15 +49,11 @@ class HttpLink:
         self._options = options or HttpOptions()
         self._http = HttpClient(url, self._options)
         self._receiver = receiver
-        self._queue: deque[_Post] = deque()
-        self._queued_bytes = 0
-        self._held_back = False
-        self._work = asyncio.Event()
-        self._drained = asyncio.Event()
+        self._outbox = Outbox(self._options.limits, receiver)
+        self._crew = Crew(self._end)
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._calls: dict[Id, _Post] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: dict[Id, Post] = {}
         self._pump: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -105,7 +64,7 @@ class HttpLink:
     @property
     def queued_bytes(self) -> int:
         """Bytes accepted by `send` that have not been written to a connection."""
-        return self._queued_bytes
+        return self._outbox.queued_bytes
 
     @property
     def session_id(self) -> str | None:
@@ -119,17 +78,17 @@ class HttpLink:
         if stamp is None:
             stamp = Stamp(kind="notification")
         self._sessionless = not names.keeps_sessions(stamp.version)
-        post = _Post(message, stamp, sessionless=self._sessionless)
+        post = Post(message, stamp, sessionless=self._sessionless)
         if stamp.kind == "request":
             post.about = stamp.id
             if stamp.id is not None:
                 self._calls[stamp.id] = post
-        self._queue.append(post)
-        self._drained.clear()
-        self._count(len(message))
-        self._work.set()
-        if self._pump is None:
-            self._pump = self._own(self._run())
+        self._outbox.put(post)
+        if self._outbox.overfull:
+            held: dict[str, object] = {"queued": self._outbox.queued_bytes}
+            self._end(TransportError("slow-consumer", f"{self._http.origin} takes no messages", held))
+        elif self._pump is None:
+            self._pump = self._crew.start(self._run())
 
     def cancel(self, request_id: Id) -> bool:
         """End the stream of a request where that cancels it (2026-07-28 and later).
@@ -168,21 +127,13 @@ class HttpLink:
 
     async def _run(self) -> None:
         while True:
-            while not self._queue:
-                self._drained.set()
-                self._work.clear()
-                await self._work.wait()
-            post = self._queue.popleft()
-            if post.dropped:
-                self._count(-len(post.message))
-                continue
+            post = await self._outbox.take()
             if post.about is None:
                 await self._notify(post)
-                self._count(-len(post.message))
-            else:
-                post.task = self._own(self._call(post))
+            elif not post.dropped:
+                post.task = self._crew.start(self._call(post))
                 await post.written.wait()
-                self._count(-len(post.message))
+            self._outbox.done(post)
 
     def _headers(self, stamp: Stamp | None, *, sessionless: bool) -> dict[str, str]:
         headers = {"accept": _ACCEPT, "content-type": names.JSON}
@@ -204,7 +155,7 @@ class HttpLink:
             headers.update(stamp.headers)
         return headers
 
-    async def _notify(self, post: _Post) -> None:
+    async def _notify(self, post: Post) -> None:
         stamp = post.stamp
         try:
             response = await self._http.open(
@@ -230,11 +181,11 @@ class HttpLink:
             self._receiver.failed(fault)
             return
         if stamp.method == "notifications/initialized" and not post.sessionless and self._session is not None:
-            self._listener = self._own(self._listen())
+            self._listener = self._crew.start(self._listen())
 
     # Requests and their streams
 
-    async def _call(self, post: _Post) -> None:
+    async def _call(self, post: Post) -> None:
         try:
             await self._exchange(post)
         except TransportError as fault:
@@ -245,7 +196,7 @@ class HttpLink:
             post.written.set()
             self._forget(post)
 
-    async def _exchange(self, post: _Post) -> None:
+    async def _exchange(self, post: Post) -> None:
         stamp = post.stamp
         response = await self._http.open(
             "POST",
@@ -277,16 +228,16 @@ class HttpLink:
         if not post.answered:
             await self._resume(post, parser, retry_s)
 
-    async def _refused(self, post: _Post, response: httpx2.Response) -> None:
+    async def _refused(self, post: Post, response: httpx2.Response) -> None:
         """Handle an answer that is no success: a JSON-RPC error is a message, the rest is a fault."""
         if response.status_code == 202:
             raise await self._http.status_fault(response, ", but a request needs an answer")
         head = b""
         if names.is_type(response.headers.get("content-type"), names.JSON):
             head = await self._http.body(response, self._options.limits.message_bytes)
-            peeked = _look(head)
-            ours = peeked is not None and peeked.error.code != 0 and _same(peeked.id, post.about)
-            unknown_method = peeked is not None and peeked.error.code == _METHOD_NOT_FOUND
+            peeked = look(head)
+            ours = peeked is not None and peeked.code != 0 and same_id(peeked.id, post.about)
+            unknown_method = peeked is not None and peeked.code == _METHOD_NOT_FOUND
             if ours and (unknown_method or not self._session_lost(response, post)):
                 self._deliver(head, post)
                 return
@@ -300,7 +251,7 @@ class HttpLink:
             return
         raise self._http.status_error(response, head) if head else await self._http.status_fault(response)
 
-    async def _read(self, response: httpx2.Response, parser: SseParser, post: _Post | None) -> float | None:
+    async def _read(self, response: httpx2.Response, parser: SseParser, post: Post | None) -> float | None:
         """Read a stream to its end; return the reconnection time in seconds that it named last.
 
         A break counts as the end. What comes after the answer is still delivered, for a moment.
@@ -321,7 +272,7 @@ class HttpLink:
             pass
         return retry_s
 
-    def _event(self, event: Event, post: _Post | None) -> None:
+    def _event(self, event: Event, post: Post | None) -> None:
         if event.size is not None:
             if post is None or post.answered:
                 self._receiver.stray(event.data, "too-large", size=event.size)
@@ -332,19 +283,19 @@ class HttpLink:
         if event.data and event.event == "message":
             self._deliver(event.data, post)
 
-    def _deliver(self, data: bytes, post: _Post | None) -> None:
+    def _deliver(self, data: bytes, post: Post | None) -> None:
         if post is None or post.dropped:
             if post is None:
                 self._receiver.message(data, Origin())
             return
         if not post.answered:
-            peeked = _look(data)
-            if peeked is not None and peeked.method is msgspec.UNSET and _same(peeked.id, post.about):
+            peeked = look(data)
+            if peeked is not None and peeked.answers and same_id(peeked.id, post.about):
                 post.answered = True
                 self._forget(post)
         self._receiver.message(data, Origin(about=post.about))
 
-    async def _resume(self, post: _Post, parser: SseParser, retry_s: float | None) -> None:
+    async def _resume(self, post: Post, parser: SseParser, retry_s: float | None) -> None:
         """Take a cut stream up again, where the server gave its events ids."""
         options = self._options
         attempts = 0
@@ -409,7 +360,7 @@ class HttpLink:
 
     # The end
 
-    def _session_lost(self, response: httpx2.Response, post: _Post) -> bool:
+    def _session_lost(self, response: httpx2.Response, post: Post) -> bool:
         return response.status_code == 404 and self._session is not None and not post.sessionless
 
     def _lost(self) -> TransportError:
@@ -423,25 +374,13 @@ class HttpLink:
 
     async def _finish(self, fault: TransportError | None) -> None:
         if fault is None and self._pump is not None:
-            await self._drain()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+            await self._outbox.drain(self._options.close_s)
+        await self._crew.dismiss()
         if fault is None and self._session is not None:
             await self._delete()
         await self._http.close()
         self._calls.clear()
-        self._queue.clear()
         self._receiver.closed(fault)
-
-    async def _drain(self) -> None:
-        try:
-            async with asyncio.timeout(self._options.close_s):
-                await self._drained.wait()
-        except TimeoutError:
-            pass
 
     async def _delete(self) -> None:
         try:
@@ -453,46 +392,13 @@ class HttpLink:
         except TransportError:
             pass  # The server ends the session by itself in time.
 
-    # Accounts
-
-    def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (bug := task.exception()) is not None:
-            self._end(TransportError("internal", f"the HTTP transport failed: {type(bug).__name__}: {bug}"))
-
-    def _forget(self, post: _Post) -> None:
+    def _forget(self, post: Post) -> None:
         if post.about is not None and self._calls.get(post.about) is post:
             del self._calls[post.about]
 
-    def _drop(self, post: _Post) -> None:
+    def _drop(self, post: Post) -> None:
         post.dropped = True
         post.written.set()
         self._forget(post)
         if post.task is not None:
             post.task.cancel()
-
-    def _count(self, change: int) -> None:
-        self._queued_bytes += change
-        if not self._held_back and self._queued_bytes > self._options.limits.high_bytes:
-            self._held_back = True
-            self._receiver.writable(False)  # noqa: FBT003
-        elif self._held_back and self._queued_bytes <= self._options.limits.low_bytes:
-            self._held_back = False
-            self._receiver.writable(True)  # noqa: FBT003
-
-
-def _look(data: bytes) -> _Peek | None:
-    try:
-        return _peek.decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return None
-
-
-def _same(one: object, other: Id | None) -> bool:
-    return other is not None and one.__class__ is other.__class__ and one == other
