@@ -1,0 +1,1 @@
+"""What may cross the wire: JSON-RPC envelopes, MCP's methods by revision, errors, canonical form. Pure."""

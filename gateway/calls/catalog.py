@@ -1,0 +1,306 @@
+"""What the peers of one session offer, under which names a core sees it, and who owns a name.
+
+Owns naming: filter, rename, prefix, collisions. Names are stable (they follow the configuration, never the order
+of connecting) and reversible (a qualified name always reaches its peer, listed or not). Fetches nothing.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from gateway.calls import param_headers
+from gateway.protocol import mcp
+
+if TYPE_CHECKING:
+    from gateway.config.model import CatalogConfig, PeerConfig
+
+_members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
+
+LONGEST_NAME = 128
+"""The longest name that the specification lets a tool have."""
+
+Judge = Callable[[str, str, bytes], bool]
+"""(peer, tool name, definition) -> whether the definition is held back."""
+
+
+class Listing(msgspec.Struct):
+    """A page of a list: its items verbatim, and where the next page starts."""
+
+    items: list[Raw]
+    next_cursor: str | None
+
+
+def read_page(method: str, result: bytes) -> Listing:
+    """Return a page of `tools/list` and the like.
+
+    Raises:
+        msgspec.ValidationError: If the result is not of that shape.
+    """
+    members = _members.decode(result)
+    items = msgspec.json.decode(members.get(mcp.LIST_METHODS[method], Raw(b"[]")), type=list[Raw])
+    cursor = members.get("nextCursor")
+    return Listing(items, msgspec.json.decode(cursor, type=str | None) if cursor is not None else None)
+
+
+@dataclass(slots=True)
+class Item:
+    """One thing that a peer offers."""
+
+    peer: str
+    original: str
+    """Its name at the peer; the URI of a resource, the template of a template."""
+    raw: bytes
+    """The definition, verbatim."""
+    bare: str = ""
+    """Its name after renaming, before any prefix."""
+    offered: str = ""
+    """Its name for cores; empty where it is not offered."""
+    held: bool = False
+    """Whether it is kept back until somebody accepts its changed definition."""
+
+    def listed(self) -> bytes:
+        """Return the definition as cores see it."""
+        if self.offered == self.original:
+            return self.raw
+        members = _members.decode(self.raw)
+        members["name"] = Raw(msgspec.json.encode(self.offered))
+        return msgspec.json.encode(members)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """All items of one list method, by peer."""
+
+    by_peer: dict[str, list[Item]] = field(default_factory=dict[str, "list[Item]"])
+    offered: dict[str, Item] = field(default_factory=dict[str, Item])
+    stale: bool = True
+
+
+class Catalog:
+    """The lists of one session's peers."""
+
+    def __init__(
+        self, config: CatalogConfig, peers: Mapping[str, PeerConfig], judge: Judge | None = None
+    ) -> None:
+        self._config = config
+        self._peers = peers
+        self._kinds = {method: _Kind() for method in mcp.LIST_METHODS}
+        self._judge = judge
+        self._headers: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}
+        self._told: set[str] = set()
+        self.notices: list[str] = []
+        """Sentences for people: collisions and odd names. The session records and clears them."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether lists and names pass untouched: one peer, and no rule about its names."""
+        if len(self._peers) != 1:
+            return False
+        peer = next(iter(self._peers.values()))
+        return (
+            self._config.prefix != "always"
+            and not peer.prefix
+            and peer.tools.allow == ["*"]
+            and not (peer.tools.deny or peer.tools.rename or peer.tools.pin)
+            and self._judge is None
+        )
+
+    def knows(self, peer: str, method: str) -> bool:
+        """Whether the peer's list has been put."""
+        return peer in self._kinds[method].by_peer
+
+    def forget(self, peer: str, method: str) -> None:
+        """The peer's list has changed: the next use must fetch it again. Names stay resolvable until then."""
+        kind = self._kinds[method]
+        kind.stale = True
+        kind.by_peer.pop(peer, None)
+
+    def put(self, peer: str, method: str, items: Iterable[Raw]) -> None:
+        """Take in the whole list of one peer."""
+        key = {"resources/list": "uri", "resources/templates/list": "uriTemplate"}.get(method, "name")
+        found: list[Item] = []
+        for raw in items:
+            try:
+                name = msgspec.json.decode(_members.decode(raw).get(key, Raw(b'""')), type=str)
+            except msgspec.DecodeError:
+                continue
+            found.append(Item(peer, name, bytes(raw)))
+            if method == "tools/list" and param_headers.ANNOTATION.encode() in bytes(raw):
+                schema = msgspec.json.decode(raw).get("inputSchema")
+                self._headers[(peer, name)] = param_headers.annotated(schema)
+        kind = self._kinds[method]
+        kind.by_peer[peer] = found
+        kind.stale = True
+
+    def observe(self, peer: str, result: bytes) -> None:
+        """Take note of a page of tools that passes through untouched: its `x-mcp-header` annotations."""
+        if param_headers.ANNOTATION.encode() in result:
+            page = read_page("tools/list", result)
+            for raw in page.items:
+                tool = msgspec.json.decode(raw)
+                self._headers[(peer, tool.get("name"))] = param_headers.annotated(tool.get("inputSchema"))
+
+    def header_params(self, peer: str, tool: str, params: bytes) -> tuple[tuple[str, str], ...]:
+        """Return the `Mcp-Param-*` headers of a call, from what the tool's schema asks for."""
+        tokens = self._headers.get((peer, tool))
+        if not tokens:
+            return ()
+        return param_headers.headers(tokens, msgspec.json.decode(params).get("arguments"))
+
+    def items(self, method: str) -> list[Item]:
+        """Return what is offered, in the order of the configuration and then of each peer."""
+        return list(self._fresh(method).offered.values())
+
+    def find(self, method: str, name: str) -> tuple[str, str] | None:
+        """Return (peer, original name) of an offered name or a qualified one; None where nobody is known."""
+        item = self._fresh(method).offered.get(name)
+        if item is not None:
+            return item.peer, item.original
+        for peer in self._peers:
+            prefix = self._prefix(peer)
+            if prefix and name.startswith(prefix):
+                original = self._original(peer, name[len(prefix) :])
+                if method != "tools/list" or self._offers(peer, original):
+                    return peer, original
+        if len(self._peers) == 1:
+            peer = next(iter(self._peers))
+            original = self._original(peer, name)
+            return (peer, original) if method != "tools/list" or self._offers(peer, original) else None
+        return None
+
+    def is_held(self, peer: str, original: str) -> bool:
+        """Whether a tool is kept back until somebody accepts its changed definition."""
+        self._fresh("tools/list")
+        tools = self._kinds["tools/list"].by_peer.get(peer, [])
+        return self._judge is not None and any(item.held for item in tools if item.original == original)
+
+    def find_uri(self, uri: str) -> str | None:
+        """Return the peer that listed a resource or a template that the URI fits."""
+        item = self._fresh("resources/list").offered.get(uri)
+        if item is not None:
+            return item.peer
+        for template in self._fresh("resources/templates/list").offered.values():
+            if _fits(template.original, uri):
+                return template.peer
+        return next(iter(self._peers)) if len(self._peers) == 1 else None
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _fresh(self, method: str) -> _Kind:
+        kind = self._kinds[method]
+        if kind.stale:
+            self._name(method, kind)
+            kind.stale = False
+        return kind
+
+    def _name(self, method: str, kind: _Kind) -> None:
+        named = method in ("tools/list", "prompts/list")
+        bare: dict[str, list[Item]] = {}
+        kind.offered = {}
+        ordered = [item for peer in self._peers for item in kind.by_peer.get(peer, [])]
+        for item in ordered:
+            if method == "tools/list":
+                if not self._offers(item.peer, item.original):
+                    item.bare = "\0"
+                    continue
+                item.held = self._judge is not None and self._judge(item.peer, item.original, item.raw)
+                if item.held:
+                    item.bare = "\0"
+                    continue
+            item.bare = item.original
+            if named:
+                item.bare = self._peers[item.peer].tools.rename.get(item.original, item.original)
+                self._look_odd(item.peer, item.bare)
+            bare.setdefault(item.bare, []).append(item)
+        if method == "tools/list":
+            self._tell_confusable(bare)
+        for item in ordered:
+            owners = bare.get(item.bare, [])
+            if owners:
+                self._offer(kind, item, owners, named=named)
+
+    def _offer(self, kind: _Kind, item: Item, owners: list[Item], *, named: bool) -> None:
+        name = item.bare
+        peers = {owner.peer for owner in owners}
+        prefix = self._prefix(item.peer)
+        if named and self._must_prefix(item.peer, collides=len(peers) > 1):
+            item.offered = f"{prefix}{name}"
+        elif owners[0] is item:
+            item.offered = name
+        else:
+            item.offered = ""
+        if len(peers) > 1 and named:
+            self._tell(f"`{name}` is offered by {', '.join(sorted(peers))}: {self._rule()}")
+        if item.offered and item.offered not in kind.offered:
+            kind.offered[item.offered] = item
+
+    def _must_prefix(self, peer: str, *, collides: bool) -> bool:
+        if self._config.prefix == "always" or self._peers[peer].prefix:
+            return True
+        return self._config.prefix == "auto" and collides
+
+    def _rule(self) -> str:
+        if self._config.prefix == "never":
+            return "the first peer in the configuration keeps it"
+        return "each is listed with its peer's name before it"
+
+    def _prefix(self, peer: str) -> str:
+        prefix = self._peers[peer].prefix
+        prefix = peer if prefix is None else prefix
+        return f"{prefix}{self._config.separator}" if prefix else ""
+
+    def _offers(self, peer: str, original: str) -> bool:
+        return self._peers[peer].tools.offers(original)
+
+    def _original(self, peer: str, name: str) -> str:
+        for original, renamed in self._peers[peer].tools.rename.items():
+            if renamed == name:
+                return original
+        return name
+
+    def _look_odd(self, peer: str, name: str) -> None:
+        if not name:
+            self._tell(f"{peer} offers something without a name")
+        elif len(name) > LONGEST_NAME:
+            self._tell(f"{peer} offers a name of {len(name)} characters; clients may cut it: `{name[:40]}…`")
+        elif any(unicodedata.category(char) in ("Cc", "Cf") for char in name):
+            self._tell(f"{peer} offers a name with control characters: {name!r}")
+
+    def _tell_confusable(self, bare: dict[str, list[Item]]) -> None:
+        alike: dict[str, list[str]] = {}
+        for name in bare:
+            alike.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(name)
+        for names in alike.values():
+            if len(names) > 1:
+                self._tell(f"these names look alike: {', '.join(repr(name) for name in sorted(names))}")
+
+    def _tell(self, sentence: str) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            self.notices.append(sentence)
+
+
+def _fits(template: str, uri: str) -> bool:
+    """Whether a URI can be an expansion of an RFC 6570 template: literal parts in order, anything between."""
+    parts: list[str] = []
+    rest = template
+    while "{" in rest:
+        literal, _, rest = rest.partition("{")
+        parts.append(literal)
+        _, _, rest = rest.partition("}")
+    parts.append(rest)
+    if not uri.startswith(parts[0]) or not uri.endswith(parts[-1]):
+        return False
+    at = len(parts[0])
+    for part in parts[1:-1]:
+        found = uri.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return at <= len(uri) - len(parts[-1]) or len(parts) == 1

@@ -1,0 +1,255 @@
+"""The core's side of one connection: its era, its capabilities, its pending calls, what we have asked of it.
+
+Owns ids towards the core and what it may say when. What a request means is the session's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gateway.calls.call import Call, Reply
+from gateway.calls.peer_state import Client
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
+from gateway.protocol.jsonrpc import BadMessage, Envelope
+from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
+
+if TYPE_CHECKING:
+    from gateway.calls.session import Session
+
+
+class _Initialize(msgspec.Struct):
+    """The parts of `initialize` params that the gateway reads."""
+
+    version: str = msgspec.field(name="protocolVersion", default="")
+    capabilities: msgspec.Raw = msgspec.Raw(b"{}")
+    client: msgspec.Raw = msgspec.field(name="clientInfo", default=msgspec.Raw(b"{}"))
+
+
+read_initialize: msgspec.json.Decoder[_Initialize] = msgspec.json.Decoder(_Initialize)
+
+
+class Asked:
+    """A request that we sent to the core and that it has not answered."""
+
+    __slots__ = ("about", "method", "seq", "then", "token")
+
+    def __init__(
+        self, method: str, seq: int, then: Callable[[Reply], None], about: Id | None, token: Id | None
+    ) -> None:
+        self.method = method
+        self.seq = seq
+        self.then = then
+        self.about = about
+        self.token = token
+        """The asking peer's progress token."""
+
+
+class Core:
+    """One connection of an agent core. Implements `Receiver`."""
+
+    def __init__(self, session: Session, link: Link, hello: Hello) -> None:
+        self.session = session
+        self.link = link
+        self.hello = hello
+        self.era: mcp.Era | None = None
+        """None until its first request tells."""
+        self.version = ""
+        self.client: Client | None = None
+        self.capabilities: dict[str, Any] = {}
+        self.initialized = False
+        self.level = ""
+        """The threshold of `logging/setLevel`; empty until it is set."""
+        self.open: dict[Id, Call] = {}
+        """Requests of the core that have not been answered."""
+        self.asked: dict[Id, Asked] = {}
+        self.held: list[tuple[bytes, Stamp]] = []
+        """What waits for `notifications/initialized`."""
+        self.delivered: int | None = None
+        self.is_full = False
+        self.is_closed = False
+        self._next_ask = 0
+
+    # --- from the core: Receiver -----------------------------------------------------------------------------------
+
+    def message(self, data: bytes, origin: Origin | None = None) -> None:
+        """One message of the core."""
+        try:
+            envelope = jsonrpc.read(data)
+            kind = jsonrpc.kind_of(envelope)
+        except BadMessage as bad:
+            self._bad(data, bad)
+            return
+        if kind == "request":
+            self.session.core_asked(self, data, envelope, origin)
+        elif kind == "notification":
+            self.session.core_notified(self, data, envelope)
+        else:
+            self._answered(data, envelope, kind)
+
+    def stray(self, data: bytes, why: str, *, size: int) -> None:
+        """Bytes that are no message."""
+        self.session.tap.record("raw", "core>", data, x={"why": why, "bytes": size})
+        id_ = jsonrpc.salvage_id(data) if why == "too-large" else None
+        if id_ is not None:
+            fault = Fault(
+                code="io",
+                message=f"message too large: {size} bytes",
+                reason="frame_too_large",
+                advice="Send less, or raise `limits.max_message_bytes`",
+            )
+            self.refuse(id_, fault)
+
+    def failed(self, fault: TransportError) -> None:
+        """A message to the core could not be carried; its stream is gone."""
+        self.session.tap.record("drop", ">core", x={"reason": fault.reason})
+
+    def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
+        """The core has stopped reading, or reads again: hold back the peers that serve only it."""
+        self.is_full = not ready
+        self.session.pressure(self)
+
+    def closed(self, fault: TransportError | None) -> None:
+        """The connection has ended: nobody waits for the answers any more."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.session.core_closed(self, fault)
+
+    # --- towards the core -------------------------------------------------------------------------------------------
+
+    def answer(self, id_: Id, message: bytes, seq: int, status: int | None = None) -> None:
+        """Send the answer to one of its requests, written whole."""
+        self.delivered = seq
+        self.link.send(message, Stamp(kind="response", id=id_, status=status) if self.link.stamped else None)
+
+    def refuse(self, id_: Id | None, fault: Fault, *, re: int | None = None) -> None:
+        """Answer a request with a fault of ours, and record that we did."""
+        message = jsonrpc.error(id_, error_object(fault))
+        seq = self.session.tap.record(
+            "error", ">core", message, peer=fault.peer, id=id_, re=re, flags=("synthetic",)
+        )
+        if id_ is not None:
+            self.answer(id_, message, seq)
+        else:
+            self.link.send(message, Stamp(kind="response") if self.link.stamped else None)
+
+    def notify(self, message: bytes, method: str, *, about: Id | None, seq: int) -> None:
+        """Send a notification, written whole."""
+        self.delivered = seq
+        stamp = Stamp(kind="notification", method=method, about=about)
+        if self.era == "legacy" and not self.initialized and about is None:
+            self.held.append((message, stamp))
+            return
+        self.link.send(message, stamp if self.link.stamped else None)
+
+    def ask(
+        self,
+        method: str,
+        params: bytes,
+        *,
+        about: Id | None,
+        parent: int,
+        then: Callable[[Reply], None],
+        peer: str = "",
+    ) -> Id:
+        """Send a request of a peer to the core under an id of ours; `then` gets the answer."""
+        self._next_ask += 1
+        id_ = self._next_ask
+        token = None
+        if b'"progressToken"' in params:
+            params, token = mcp_token(params, id_)
+        message = jsonrpc.request(id_, method, params)
+        seq = self.session.tap.record(
+            "request", ">core", message, peer=peer, id=id_, parent=parent, method=method, flags=("synthetic",)
+        )
+        self.asked[id_] = Asked(method, seq, then, about, token)
+        self.delivered = seq
+        stamp = Stamp(kind="request", id=id_, method=method, about=about)
+        if not self.initialized:
+            self.held.append((message, stamp))
+        else:
+            self.link.send(message, stamp if self.link.stamped else None)
+        return id_
+
+    def release(self) -> None:
+        """The core is initialized: send what waited for that."""
+        self.initialized = True
+        held, self.held = self.held, []
+        for message, stamp in held:
+            self.link.send(message, stamp if self.link.stamped else None)
+
+    def can(self, method: str) -> bool:
+        """Whether the core declared what a server needs to ask this."""
+        need = mcp.ASK_METHODS.get(method)
+        return need is None or need in self.capabilities
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def become_legacy(self, params: bytes) -> None:
+        """Take in the params of `initialize`.
+
+        Raises:
+            msgspec.ValidationError: If they are not of that shape.
+        """
+        view = read_initialize.decode(params or b"{}")
+        self.era = "legacy"
+        self.version = view.version
+        self.capabilities = msgspec.json.decode(view.capabilities, type=dict[str, Any])
+        self.client = Client(
+            version=view.version,
+            info=bytes(view.client),
+            capabilities=bytes(view.capabilities),
+            extra=params,
+        )
+
+    def _answered(self, data: bytes, envelope: Envelope, kind: str) -> None:
+        id_ = envelope.id
+        asked = self.asked.pop(id_, None) if id_ is not None and id_ is not msgspec.UNSET else None
+        if asked is None:
+            self.session.tap.record(kind, "core>", data, id=id_, after=self.delivered, flags=("orphan",))
+            return
+        seq = self.session.tap.record(
+            kind, "core>", data, id=id_, re=asked.seq, after=self.delivered, method=asked.method
+        )
+        if kind == "error":
+            asked.then(Reply(error=bytes(envelope.error), seq=seq))
+        else:
+            asked.then(Reply(result=bytes(envelope.result), seq=seq))
+
+    def _bad(self, data: bytes, bad: BadMessage) -> None:
+        parts = jsonrpc.split(data) if bad.reason == "not-json" else []
+        self.session.tap.record("raw", "core>", data[:4096], x={"why": bad.reason, "bytes": len(data)})
+        if len(parts) > 1:
+            for part in parts:
+                self.message(part)
+            return
+        number = -32700 if bad.reason in ("not-json", "not-utf8", "number") else INVALID_REQUEST
+        self.refuse(
+            bad.id,
+            Fault(
+                code="invalid_request",
+                message=f"Not a JSON-RPC message: {bad.message}",
+                reason=bad.reason.replace("-", "_"),
+                jsonrpc=number,
+            ),
+        )
+
+
+def mcp_token(params: bytes, token: Id) -> tuple[bytes, Id | None]:
+    """Return params whose `_meta.progressToken` is ours, and theirs; unchanged where there is none."""
+    members = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
+    if "_meta" not in members:
+        return params, None
+    meta = msgspec.json.decode(members["_meta"], type=dict[str, msgspec.Raw])
+    if "progressToken" not in meta:
+        return params, None
+    theirs = msgspec.json.decode(meta["progressToken"])
+    if not isinstance(theirs, int | str) or isinstance(theirs, bool):
+        return params, None
+    meta["progressToken"] = msgspec.Raw(jsonrpc.encode(token))
+    members["_meta"] = msgspec.Raw(msgspec.json.encode(meta))
+    return msgspec.json.encode(members), theirs

@@ -1,0 +1,253 @@
+"""The exchange: every session, every seat at the peer table, the deadlines of all calls.
+
+Owns which connection of a core belongs to which session, and which peer a session's seat holds for whom. Pure:
+what the world does comes in as calls, what it is to do goes out through the `Host`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from gateway.calls.catalog import Judge, read_page
+from gateway.calls.core_state import Core
+from gateway.calls.handshake import Handshake
+from gateway.calls.peer_state import Client, Peer
+from gateway.calls.request import Request, client_of, read_meta
+from gateway.calls.session import Session
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import Fault
+from transports.base import Hello, Link
+
+if TYPE_CHECKING:
+    from gateway.calls.ports import Host
+    from gateway.config.model import Config, PeerConfig
+
+SWEEP_S = 0.25
+"""How often deadlines are looked at while calls are in flight. Nothing runs while none is."""
+MOST_LEGACY = 8
+"""Connections to one legacy peer that one stateless session holds for clients of different capabilities."""
+
+SHARED_CAPABILITIES = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
+"""What a shared peer is told that its client can do: whether the core of a call can is checked when it is asked."""
+
+
+class Seat:
+    """A place at a session's peer table: one configured peer, and the connections to it."""
+
+    def __init__(self, exchange: Exchange, name: str, config: PeerConfig, shared: Peer | None) -> None:
+        self._exchange = exchange
+        self.name = name
+        self.config = config
+        self.peers: list[Peer] = [shared] if shared is not None else []
+        self._is_shared = shared is not None
+
+    def peer(self, session: Session, request: Request) -> Peer:
+        """Return the connection that a request of a core goes to; a new one where none fits its client."""
+        peers = self.peers
+        if peers and (
+            self._is_shared or len(peers) == 1 and (request.core.era == "legacy" or peers[0].is_modern)
+        ):
+            return peers[0]
+        client = self._client(request)
+        for peer in peers:
+            if peer.is_modern and peer.is_ready or peer.client.fingerprint == client.fingerprint:
+                return peer
+        if len(peers) >= MOST_LEGACY:
+            idle = next((peer for peer in peers if not peer.pending and not peer.waiting), peers[0])
+            peers.remove(idle)
+            idle.stop()
+        peer = self._exchange.make_peer(self.name, self.config, client)
+        peer.sessions.append(session)
+        peers.append(peer)
+        return peer
+
+    def close(self, session: Session) -> None:
+        """The session ends: its own connections too, shared ones only lose it."""
+        for peer in self.peers:
+            if self._is_shared:
+                peer.sessions.remove(session)
+            else:
+                peer.stop()
+
+    def _client(self, request: Request) -> Client:
+        core = request.core
+        if core.client is not None:
+            return core.client
+        if request.meta is None:
+            request.meta = read_meta(request)
+        return client_of(request.meta)
+
+
+class Exchange:
+    """All of the gateway that decides."""
+
+    def __init__(self, config: Config, host: Host, *, version: str, judge: Judge | None = None) -> None:
+        self.config = config
+        self.host = host
+        self.identity = {"name": "tieline", "version": version}
+        self.judge = judge
+        self.sessions: list[Session] = []
+        self.shared: dict[str, Peer] = {}
+        self.is_draining = False
+        self.is_watching = False
+        self.on_tools: Callable[[Session, str, list[Raw]], None] | None = None
+        """Called with each whole list of tools that a peer has given."""
+        self.on_notice: Callable[[str], None] | None = None
+        self.on_empty: Callable[[], None] | None = None
+        """Called when the last session has ended."""
+        self._stateless: dict[str | None, Session] = {}
+
+    # --- connections of cores ----------------------------------------------------------------------------------------------
+
+    def accept(self, link: Link, hello: Hello) -> Core:
+        """Take in a connection: a session of its own, or the stateless session of its principal.
+
+        Raises:
+            OverflowError: If there are as many sessions as the configuration allows.
+        """
+        session = self._stateless.get(hello.principal) if hello.ephemeral else None
+        if session is None:
+            if len(self.sessions) >= self.config.limits.max_sessions:
+                raise OverflowError(f"{len(self.sessions)} sessions are open, which is `limits.max_sessions`")
+            session = Session(self, hello)
+            self.sessions.append(session)
+            if hello.ephemeral:
+                self._stateless[hello.principal] = session
+        return session.accept(link, hello)
+
+    def end(self, session: Session) -> None:
+        """A session has ended."""
+        if session not in self.sessions:
+            return
+        self.sessions.remove(session)
+        self._stateless = {key: other for key, other in self._stateless.items() if other is not session}
+        session.close()
+        if not self.sessions and self.on_empty is not None:
+            self.on_empty()
+
+    def close(self) -> None:
+        """End every session and every shared peer."""
+        for session in list(self.sessions):
+            for core in list(session.cores):
+                core.is_closed = True
+                core.link.close(1001, "shutting down")
+            self.end(session)
+        for peer in self.shared.values():
+            peer.stop()
+
+    def drain(self) -> int:
+        """Take no new calls; return how many are still in flight."""
+        self.is_draining = True
+        return sum(len(core.open) for session in self.sessions for core in session.cores)
+
+    # --- peers ----------------------------------------------------------------------------------------------------------------
+
+    def seats_for(self, session: Session) -> dict[str, Seat]:
+        """Return a table for a new session: its own places, and the shared peers in theirs."""
+        seats: dict[str, Seat] = {}
+        for name, config in self.config.active_peers.items():
+            shared = None
+            if config.scope == "shared":
+                shared = self.shared.get(name) or self._make_shared(name, config)
+                shared.sessions.append(session)
+            seats[name] = Seat(self, name, config, shared)
+        return seats
+
+    def make_peer(self, name: str, config: PeerConfig, client: Client) -> Peer:
+        """Return a peer that is not connected yet."""
+        limit = config.limits.max_in_flight or self.config.limits.max_in_flight_per_peer
+        peer = Peer(name, config, self.host, client=client, limit=limit)
+        peer.shakes = self._shake
+        return peer
+
+    def _make_shared(self, name: str, config: PeerConfig) -> Peer:
+        client = Client(
+            version=mcp.LATEST_LEGACY,
+            info=jsonrpc.encode(self.identity),
+            capabilities=jsonrpc.encode(SHARED_CAPABILITIES),
+        )
+        peer = self.make_peer(name, config, client)
+        self.shared[name] = peer
+        return peer
+
+    def _shake(self, peer: Peer) -> None:
+        modern = any(core.era == "modern" for session in peer.sessions for core in session.cores)
+        Handshake(peer, "modern" if modern else "legacy").start()
+
+    # --- deadlines ------------------------------------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Have deadlines looked at until no call is in flight."""
+        if not self.is_watching:
+            self.is_watching = True
+            self.host.later(SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self.is_watching = False
+        busy = False
+        for session in list(self.sessions):
+            now = session.tap.now()
+            for peer in session.peers():
+                calls = [*peer.pending.values(), *peer.waiting]
+                for call in calls:
+                    if call.session is not session:
+                        continue
+                    if call.deadline and call.deadline <= now:
+                        session.expire(call)
+                    elif call.deadline:
+                        busy = True
+        if busy:
+            self.watch()
+
+    # --- told to the world ----------------------------------------------------------------------------------------------------
+
+    def tell(self, sentence: str) -> None:
+        """Tell people something that they may want to act on."""
+        if self.on_notice is not None:
+            self.on_notice(sentence)
+
+    def saw_tools(self, session: Session, peer: str, result: bytes) -> None:
+        """A page of tools has passed; looked at only where somebody keeps track of definitions."""
+        if self.on_tools is not None:
+            page = read_page("tools/list", result)
+            if page.next_cursor is None:
+                self.on_tools(session, peer, page.items)
+
+    def saw_items(self, session: Session, peer: str, items: Iterable[Raw]) -> None:
+        """The whole list of a peer's tools has been fetched."""
+        if self.on_tools is not None:
+            self.on_tools(session, peer, list(items))
+
+    def status(self) -> dict[str, Any]:
+        """Return the health of everything, for `tieline status`."""
+        return {
+            "draining": self.is_draining,
+            "sessions": [
+                {
+                    "transport": session.hello.transport,
+                    "remote": session.hello.remote,
+                    "cores": len(session.cores),
+                    "in_flight": sum(len(core.open) for core in session.cores),
+                    "peers": [_peer_status(peer) for peer in session.peers()],
+                }
+                for session in self.sessions
+            ],
+            "shared": [_peer_status(peer) for peer in self.shared.values()],
+        }
+
+
+def _peer_status(peer: Peer) -> dict[str, Any]:
+    fault: Fault | None = peer.fault
+    return {
+        "name": peer.name,
+        "state": peer.state,
+        "era": peer.era if peer.is_ready else None,
+        "version": peer.version or None,
+        "life": peer.life,
+        "in_flight": len(peer.pending),
+        "waiting": len(peer.waiting),
+        "error": fault.message if fault is not None else None,
+    }

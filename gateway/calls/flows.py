@@ -1,0 +1,411 @@
+"""Requests that the gateway answers itself or in several legs: handshakes, lists of several peers, log levels, and
+the asking of a legacy core on behalf of a modern peer.
+
+Owns those answers. Each flow is a generator of steps that reads top to bottom; it never waits by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.calls import translate
+from gateway.calls.call import Call, Reply
+from gateway.calls.catalog import read_page
+from gateway.calls.request import Request, held_back, renamed
+from gateway.calls.steps import Ask, AskCore, Flow, Settle, run
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import METHOD_NOT_FOUND, Fault
+
+if TYPE_CHECKING:
+    from gateway.calls.peer_state import Peer
+    from gateway.calls.session import Session
+
+MOST_PAGES = 1000
+"""Pages that are fetched of one peer's list before it is taken for endless."""
+MOST_ROUNDS = 32
+"""Times that a modern peer may answer `input_required` to one call."""
+
+ANY_CAPABILITIES: dict[str, Any] = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": {"listChanged": True},
+    "completions": {},
+    "logging": {},
+}
+"""What is declared on behalf of a peer that has not been started yet."""
+
+
+class Flows:
+    """The flows of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    # --- handshakes ------------------------------------------------------------------------------------------------------
+
+    def initialize(self, request: Request) -> None:
+        """Answer `initialize`: one peer's own words, or what several can do together."""
+        try:
+            request.core.become_legacy(bytes(request.envelope.params))
+        except msgspec.DecodeError as fault:
+            why = f"`initialize` is malformed: {fault}"
+            self._session.deny(request, Fault(code="invalid_request", message=why, reason="bad_params"))
+            return
+        call = self._session.open_call(request)
+        if call is not None:
+            run(self._session, self._initialize(request), lambda result: self._session.give(request, result))
+
+    def discover(self, request: Request) -> None:
+        """Answer `server/discover`: the one modern peer's own words, or what the peers can do together."""
+        call = self._session.open_call(request)
+        if call is not None:
+            run(
+                self._session, self._discover(request, call), lambda result: self._told(request, call, result)
+            )
+
+    def _told(self, request: Request, call: Call, result: Reply | bytes) -> None:
+        if isinstance(result, bytes):
+            self._session.give(request, result)
+        else:
+            self._session.finish(call, result)
+
+    def _initialize(self, request: Request) -> Flow:
+        peers = yield from self._settle(request)
+        version = mcp.version_of_legacy(request.core.version)
+        if len(self._session.seats) == 1 and peers:
+            facts = peers[0].facts
+            return translate.initialize_result(facts, version) if peers[0].is_modern else facts
+        result: dict[str, Any] = {
+            "protocolVersion": version,
+            "capabilities": translate.legacy_capabilities(jsonrpc.encode(self._capabilities(peers))),
+            "serverInfo": self._session.exchange.identity,
+        }
+        instructions = _instructions(peers)
+        if instructions:
+            result["instructions"] = instructions
+        return jsonrpc.encode(result)
+
+    def _discover(self, request: Request, call: Call) -> Flow:
+        peers = yield from self._settle(request)
+        if len(self._session.seats) == 1 and peers:
+            if not peers[0].is_modern:
+                return translate.discover_result(peers[0].facts, mcp.MODERN_VERSIONS)
+            [reply] = yield Ask(
+                [(peers[0], "server/discover", bytes(call.params))], core=call.core, parent=call
+            )
+            return reply
+        result: dict[str, Any] = {
+            "resultType": "complete",
+            "supportedVersions": list(mcp.MODERN_VERSIONS),
+            "capabilities": self._capabilities(peers),
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {mcp.META_SERVER: self._session.exchange.identity},
+        }
+        instructions = _instructions(peers)
+        if instructions:
+            result["instructions"] = instructions
+        return jsonrpc.encode(result)
+
+    def _settle(self, request: Request) -> Flow:
+        """Start the peers that a session starts with and return those that are ready."""
+        seats = self._session.seats.values()
+        first = [seat for seat in seats if seat.config.start == "eager" or len(seats) == 1]
+        peers = [seat.peer(self._session, request) for seat in first]
+        yield Settle(peers)
+        return [peer for peer in peers if peer.is_ready]
+
+    def _capabilities(self, ready: list[Peer]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        sources = [peer.capabilities for peer in ready]
+        if len(ready) < len(self._session.seats):
+            sources.append(ANY_CAPABILITIES)
+        for capabilities in sources:
+            _merge(found, capabilities)
+        return found
+
+    # --- lists -----------------------------------------------------------------------------------------------------------
+
+    def list(self, request: Request) -> None:
+        """Answer a list: one peer's pages as they are, or one page with everything that the peers offer."""
+        session = self._session
+        if session.plain:
+            seat = next(iter(session.seats.values()))
+            peer = seat.peer(session, request)
+            call = session.open_call(request, peer=seat.name)
+            if call is not None:
+                if request.method == "tools/list":
+                    call.then = lambda reply: self._passed_list(call, reply, seat.name)
+                session.submit(call, peer)
+            return
+        call = session.open_call(request)
+        if call is not None:
+            run(session, self._list(request), lambda result: session.give(request, result))
+
+    def _passed_list(self, call: Call, reply: Reply, peer: str) -> None:
+        if reply.result:
+            self._session.catalog.observe(peer, reply.result)
+            self._session.exchange.saw_tools(self._session, peer, reply.result)
+        self._session.finish(call, reply)
+
+    def _list(self, request: Request) -> Flow:
+        session = self._session
+        method = request.method
+        peers = [seat.peer(session, request) for seat in session.seats.values()]
+        yield from self._fetch(method, peers)
+        items = b",".join(item.listed() for item in session.catalog.items(method))
+        result = b'{"%b":[%b]}' % (mcp.LIST_METHODS[method].encode(), items)
+        return translate.result_to_modern(method, result) if request.core.era == "modern" else result
+
+    def _fetch(self, method: str, peers: list[Peer]) -> Flow:
+        """Fetch every page of the peers' lists into the catalogue, peers side by side."""
+        session = self._session
+        yield Settle(peers)
+        cursors: dict[str, str | None] = {}
+        items: dict[str, list[Raw]] = {}
+        seen: dict[str, set[str]] = {}
+        asked = [peer for peer in peers if peer.is_ready and mcp.LIST_CAPABILITY[method] in peer.capabilities]
+        for peer in asked:
+            cursors[peer.name], items[peer.name], seen[peer.name] = None, [], set()
+        for _ in range(MOST_PAGES):
+            if not asked:
+                break
+            replies = yield Ask([(p, method, _cursor_params(cursors[p.name])) for p in asked])
+            again: list[Peer] = []
+            for peer, reply in zip(asked, replies, strict=True):
+                page = self._page(method, peer, reply)
+                if page is None:
+                    continue
+                found, cursor = page
+                items[peer.name].extend(found)
+                if cursor is None:
+                    continue
+                if cursor in seen[peer.name]:
+                    self.notice(
+                        f"{peer.name} gives the cursor {cursor!r} of `{method}` twice; the list ends there"
+                    )
+                    continue
+                seen[peer.name].add(cursor)
+                cursors[peer.name] = cursor
+                again.append(peer)
+            asked = again
+        for peer in asked:
+            self.notice(f"{peer.name} has more than {MOST_PAGES} pages of `{method}`; the list ends there")
+        for name, found in items.items():
+            session.catalog.put(name, method, found)
+            if method == "tools/list":
+                session.exchange.saw_items(session, name, found)
+        session.catalog.items(method)
+        notices, session.catalog.notices = session.catalog.notices, []
+        for notice in notices:
+            self.notice(notice)
+
+    def _page(self, method: str, peer: Peer, reply: Reply) -> tuple[list[Raw], str | None] | None:
+        if not reply.ok:
+            why = reply.fault.message if reply.fault else reply.error.decode(errors="replace")
+            self.notice(f"{peer.name} has not listed `{method}`: {why}")
+            return None
+        try:
+            page = read_page(method, reply.result)
+        except msgspec.DecodeError as fault:
+            self.notice(f"{peer.name} answers `{method}` with something else: {fault}")
+            return None
+        return page.items, page.next_cursor
+
+    def notice(self, sentence: str) -> None:
+        """Tell people about the catalogue, in the recording and on the gateway's own log."""
+        self._session.tap.record("route", "inside", x={"notice": sentence})
+        self._session.exchange.tell(sentence)
+
+    # --- names that are not known yet ------------------------------------------------------------------------------------
+
+    def find_then(self, request: Request, list_method: str, name: str) -> None:
+        """Fetch the lists that were not fetched yet, then send the request to the owner of `name`."""
+        session = self._session
+        call = session.open_call(request, name=name)
+        if call is None:
+            return
+
+        def found(_: Any) -> None:  # noqa: ANN401 - a flow's end
+            owner = session.catalog.find(list_method, name)
+            if owner is None:
+                session.finish(call, Reply(fault=self._nobody(list_method, name)))
+                return
+            peer, original = owner
+            if request.method == "tools/call" and session.catalog.is_held(peer, original):
+                session.finish(call, Reply(fault=held_back(peer, name)))
+                return
+            params = renamed(request, original, name)
+            if params is not None:
+                call.params = params
+            call.name = original
+            session.submit(call, session.seats[peer].peer(session, request))
+
+        run(session, self._fetch_unknown(request, list_method), found)
+
+    def find_uri_then(self, request: Request, uri: str) -> None:
+        """Fetch the lists of resources, then send the request to the peer that a URI belongs to."""
+        session = self._session
+        call = session.open_call(request, name=uri)
+        if call is None:
+            return
+
+        def found(_: Any) -> None:  # noqa: ANN401 - a flow's end
+            peer = session.catalog.find_uri(uri)
+            if peer is None:
+                session.finish(call, Reply(fault=self._nobody("resources/list", uri)))
+            else:
+                session.submit(call, session.seats[peer].peer(session, request))
+
+        run(session, self._fetch_unknown(request, "resources/list", "resources/templates/list"), found)
+
+    def _fetch_unknown(self, request: Request, *methods: str) -> Flow:
+        session = self._session
+        for method in methods:
+            peers = [seat.peer(session, request) for seat in session.seats.values()]
+            unknown = [peer for peer in peers if not session.catalog.knows(peer.name, method)]
+            yield from self._fetch(method, unknown)
+
+    def _nobody(self, list_method: str, name: str) -> Fault:
+        what = mcp.LIST_METHODS[list_method].removesuffix("s")
+        down = [p for p in self._session.peers() if p.fault is not None]
+        advice = "; ".join(f"{p.name} is not there: {p.fault.message}" for p in down if p.fault)
+        number = -32602 if what != "resource" else None
+        return Fault(
+            code="io" if down else "invalid_request",
+            message=f"No peer offers the {what} {name!r}",
+            reason="peer_exited" if down else "unknown_name",
+            advice=advice or "`tieline tools list` shows what is offered",
+            jsonrpc=None if down else number,
+        )
+
+    # --- log levels ------------------------------------------------------------------------------------------------------
+
+    def set_level(self, request: Request) -> None:
+        """Remember the level of a core and tell the legacy peers; modern ones are told with every request."""
+        session = self._session
+        level = _level(request)
+        if level not in mcp.LOG_LEVELS:
+            why = f"{level!r} is no log level; levels are {', '.join(mcp.LOG_LEVELS)}"
+            session.deny(request, Fault(code="invalid_request", message=why, reason="bad_params"))
+            return
+        request.core.level = level
+        peers = [p for p in session.peers() if p.is_ready and not p.is_modern and "logging" in p.capabilities]
+        if session.plain and len(peers) == 1:
+            session.forward(request, next(iter(session.seats.values())))
+            return
+        if session.plain and not peers and any(p.is_ready and not p.is_modern for p in session.peers()):
+            session.forward(request, next(iter(session.seats.values())))
+            return
+        call = session.open_call(request)
+        if call is not None:
+            params = jsonrpc.encode({"level": level})
+            flow = _ask_all([(peer, "logging/setLevel", params) for peer in peers])
+            run(session, flow, lambda _: session.give(request, b"{}"))
+
+    def lower_level(self, peer: Peer, level: str) -> None:
+        """Have a legacy peer log at least what one modern request wants."""
+        if "logging" not in peer.capabilities or level not in mcp.LOG_LEVELS:
+            return
+        if peer.level and mcp.wants_level(peer.level, level):
+            return
+        peer.level = level
+        call = Call(self._session, "logging/setLevel", jsonrpc.encode({"level": level}), then=lambda _: None)
+        self._session.submit(call, peer)
+
+    def peer_ready(self, peer: Peer) -> None:
+        """A peer is there, perhaps again: set the level that a legacy core has asked for."""
+        peer.level = ""
+        for core in self._session.cores:
+            if core.level and not peer.is_modern:
+                self.lower_level(peer, core.level)
+
+    # --- a modern peer asks through a legacy core ------------------------------------------------------------------------
+
+    def ask_and_retry(self, call: Call, asked: translate.InputRequired, reply: Reply) -> None:
+        """Put the questions of an `input_required` result to a legacy core and retry the call with its answers."""
+        run(
+            self._session,
+            self._ask_and_retry(call, asked, reply),
+            lambda last: self._session.finish(call, last),
+        )
+
+    def _ask_and_retry(self, call: Call, asked: translate.InputRequired | None, reply: Reply) -> Flow:
+        core, peer = call.core, call.peer
+        if core is None or peer is None:
+            return reply
+        for _ in range(MOST_ROUNDS):
+            if asked is None:
+                return reply
+            requests = [(str(ask.get("method")), jsonrpc.encode(ask.get("params", {}))) for ask in asked.requests.values()]  # fmt: skip  # noqa: E501
+            refused = [method for method, _ in requests if not core.can(method)]
+            if refused:
+                return Reply(fault=_cannot(peer, refused[0]))
+            answers = yield AskCore(core, requests, about=call.core_id, parent=reply.seq)
+            bad = next((answer for answer in answers if not answer.ok), None)
+            if bad is not None:
+                return bad
+            more: dict[str, Any] = {
+                "inputResponses": {
+                    key: Raw(answer.result) for key, answer in zip(asked.requests, answers, strict=True)
+                }
+            }
+            if asked.state is not None:
+                more["requestState"] = asked.state
+            params = translate.with_members(bytes(call.params), more)
+            [reply] = yield Ask([(peer, call.method, params)], core=core, parent=call)
+            asked = translate.input_required(reply.result) if reply.result else None
+        why = f"{peer.name} has asked {MOST_ROUNDS} times about one call"
+        return Reply(
+            fault=Fault(code="io", message=why, reason="peer_protocol", outcome="unknown", peer=peer.name)
+        )
+
+
+def _ask_all(requests: list[tuple[Peer, str, bytes]]) -> Flow:
+    replies = yield Ask(requests)
+    return replies
+
+
+def _cannot(peer: Peer, method: str) -> Fault:
+    return Fault(
+        code="denied",
+        message=f"{peer.name} asks `{method}`, which this client has not declared",
+        reason="no_ui",
+        outcome="unknown",
+        peer=peer.name,
+        jsonrpc=METHOD_NOT_FOUND,
+    )
+
+
+def _cursor_params(cursor: str | None) -> bytes:
+    return jsonrpc.encode({"cursor": cursor}) if cursor is not None else b"{}"
+
+
+def _level(request: Request) -> str:
+    try:
+        return str(msgspec.json.decode(request.envelope.params or b"{}", type=dict[str, Any]).get("level"))
+    except msgspec.DecodeError:
+        return ""
+
+
+def _instructions(peers: list[Peer]) -> str:
+    parts: list[str] = []
+    for peer in peers:
+        text = msgspec.json.decode(peer.facts).get("instructions")
+        if isinstance(text, str) and text:
+            parts.append(f"[{peer.name}]\n{text}")
+    return "\n\n".join(parts)
+
+
+def _merge(into: dict[str, Any], capabilities: dict[str, Any]) -> None:
+    for key, value in capabilities.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(value, dict):
+            into[key] = {}
+            _merge(into[key], value)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            into[key] = into.get(key) or value

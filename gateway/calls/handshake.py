@@ -1,0 +1,169 @@
+"""How the gateway and a peer find out in which era they can talk.
+
+Owns the probe: the core's own era is tried first, the other one where the peer does not know it. Never concludes
+from one error code, since legacy servers differ in how they refuse an unknown method. Source: MCP 2026-07-28,
+lifecycle, backward compatibility.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.calls import translate
+from gateway.calls.call import Call, Reply
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import Fault
+
+if TYPE_CHECKING:
+    from gateway.calls.peer_state import Peer
+
+PROBE_S = 3.0
+"""How long a peer may be silent to `server/discover` before it is taken for a legacy one."""
+
+
+class _InitializeResult(msgspec.Struct):
+    version: str = msgspec.field(name="protocolVersion", default="")
+    capabilities: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class _DiscoverResult(msgspec.Struct):
+    versions: list[str] = msgspec.field(name="supportedVersions", default_factory=list[str])
+    capabilities: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class Handshake:
+    """One handshake with one peer. `prefer` is the era of the core that it is for."""
+
+    def __init__(self, peer: Peer, prefer: mcp.Era) -> None:
+        self._peer = peer
+        self._life = peer.life
+        self._pinned = peer.config.era != "auto"
+        self._tried: set[mcp.Era] = set()
+        self._next: mcp.Era = prefer if not self._pinned else peer.config.era  # pyright: ignore[reportAttributeAccessIssue]
+
+    def start(self) -> None:
+        """Send the first request; `peer.ready` or `peer.unreachable` follows."""
+        self._tried.add(self._next)
+        if self._next == "modern":
+            self._discover()
+        else:
+            self._initialize()
+
+    def _ask(self, method: str, params: bytes, then: Any, *, limit_s: float) -> None:  # noqa: ANN401 - a callback
+        peer = self._peer
+        session = peer.sessions[0]
+        call = Call(session, method, params, then=then)
+        call.deadline = session.tap.now() + int(limit_s * 1e9)
+        peer.send_call(call, params)
+        session.exchange.watch()
+
+    def _discover(self) -> None:
+        client = self._peer.client
+        version = self._peer.config.version or mcp.LATEST_MODERN
+        stamp = translate.client_stamp(version, client.info, client.capabilities, "")
+        params = translate.stamp_meta(b"{}", stamp)
+        limit = self._peer.config.start_timeout_s
+        self._ask(
+            "server/discover",
+            params,
+            self._discovered,
+            limit_s=limit if self._pinned else min(PROBE_S, limit),
+        )
+
+    def _discovered(self, reply: Reply) -> None:
+        if self._is_over(reply):
+            return
+        if not reply.ok:
+            self._other(reply, "server/discover")
+            return
+        try:
+            view = msgspec.json.decode(reply.result, type=_DiscoverResult)
+        except msgspec.DecodeError:
+            self._other(reply, "server/discover")
+            return
+        known = [version for version in view.versions if version in mcp.MODERN_VERSIONS]
+        if not known:
+            self._other(reply, "server/discover")
+            return
+        self._peer.ready("modern", known[-1], reply.result, view.capabilities)
+
+    def _initialize(self) -> None:
+        client = self._peer.client
+        version = self._peer.config.version or client.version
+        version = version if version in mcp.LEGACY_VERSIONS else mcp.LATEST_LEGACY
+        if client.extra:
+            params = client.extra
+            if client.version != version:
+                params = translate.with_members(params, {"protocolVersion": version})
+        else:
+            params = jsonrpc.encode(
+                {
+                    "protocolVersion": version,
+                    "capabilities": Raw(client.capabilities or b"{}"),
+                    "clientInfo": Raw(client.info or b'{"name":"tieline","version":"0"}'),
+                }
+            )
+        # The version goes into the transport's headers from the answer on.
+        self._ask("initialize", params, self._initialized, limit_s=self._peer.config.start_timeout_s)
+
+    def _initialized(self, reply: Reply) -> None:
+        if self._is_over(reply):
+            return
+        if not reply.ok:
+            self._other(reply, "initialize")
+            return
+        try:
+            view = msgspec.json.decode(reply.result, type=_InitializeResult)
+        except msgspec.DecodeError:
+            self._other(reply, "initialize")
+            return
+        peer = self._peer
+        if view.version not in mcp.LEGACY_VERSIONS:
+            why = (
+                f"{peer.name} speaks protocol version {view.version!r}; "
+                f"Tieline speaks {', '.join((*mcp.LEGACY_VERSIONS, *mcp.MODERN_VERSIONS))}"
+            )
+            self._fail(Fault(code="invalid_request", message=why, reason="version", peer=peer.name))
+            return
+        peer.version = view.version
+        method = "notifications/initialized"
+        message = jsonrpc.notification(method)
+        peer.sessions[0].tap.record(
+            "notification",
+            ">peer",
+            message,
+            peer=peer.name,
+            life=peer.life,
+            method=method,
+            flags=("synthetic",),
+        )
+        peer.notify(message, method)
+        peer.ready("legacy", view.version, reply.result, view.capabilities)
+
+    def _other(self, reply: Reply, method: str) -> None:
+        """Try the other era, once; else say why neither works."""
+        other: mcp.Era = "legacy" if self._next == "modern" else "modern"
+        if not self._pinned and other not in self._tried:
+            self._next = other
+            self.start()
+            return
+        name = self._peer.name
+        if reply.fault is not None:
+            self._fail(msgspec.structs.replace(reply.fault, outcome="not_sent"))
+            return
+        said = reply.error.decode(errors="replace") if reply.error else "an answer of another shape"
+        why = f"{name} has refused `{method}`: {said[:500]}"
+        self._fail(Fault(code="invalid_request", message=why, reason="handshake", peer=name))
+
+    def _is_over(self, reply: Reply) -> bool:
+        """Whether the connection under this handshake has gone: then `closed` has said all."""
+        peer = self._peer
+        gone = peer.life != self._life or peer.state != "handshake"
+        return gone or (reply.fault is not None and peer.link is None)
+
+    def _fail(self, fault: Fault) -> None:
+        self._peer.unreachable(fault)
+        self._peer.host.disconnect(self._peer)

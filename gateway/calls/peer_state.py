@@ -1,0 +1,475 @@
+"""A peer as the exchange sees it: one connection, one dialect, one lifecycle, one table of pending calls.
+
+Owns ids towards the peer, what it may say when, and what becomes of its calls when it goes. Does not know how it
+is reached (the `Host` does), nor where its words go (its sessions do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from gateway.calls import translate
+from gateway.calls.call import Call, Reply
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import Fault
+from gateway.protocol.jsonrpc import BadMessage, Envelope
+from transports.base import Id, Link, Origin, Stamp, TransportError
+
+if TYPE_CHECKING:
+    from gateway.calls.ports import Host, Tap
+    from gateway.calls.session import Session
+    from gateway.config.model import PeerConfig
+
+State: TypeAlias = Literal["idle", "starting", "handshake", "ready", "failed", "stopped"]
+
+TO_ONE = ("notifications/progress", "notifications/cancelled", "notifications/subscriptions/acknowledged")
+"""Notifications that belong to one session, even where several share the peer."""
+FLOOD_BURST = 20_000
+FLOOD_RATE = 5_000
+"""Progress and log notifications per second that a peer may send for long, and at once."""
+REMEMBERED_IDS = 4096
+"""How many ids of calls that ended early are kept, to tell a late answer from a foreign one."""
+
+
+class Client(msgspec.Struct, frozen=True):
+    """Who a peer is told that it talks to: the core's own words."""
+
+    version: str
+    info: bytes
+    capabilities: bytes
+    extra: bytes = b""
+    """The whole `initialize` params of a legacy core, verbatim; empty where the core is modern."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells apart clients that must not share a legacy connection."""
+        return f"{self.info!r}{self.capabilities!r}"
+
+
+class Peer:
+    """One connection to one extension service, over any number of lives. Implements `Receiver`."""
+
+    def __init__(self, name: str, config: PeerConfig, host: Host, *, client: Client, limit: int) -> None:
+        self.name = name
+        self.config = config
+        self.host = host
+        self.client = client
+        self.limit = limit
+        self.state: State = "idle"
+        self.life = 0
+        self.timeout_ns = int(config.call_timeout_s * 1e9)
+        self.level = ""
+        """The log level that was set on a legacy peer; empty until one was."""
+        self.link: Link | None = None
+        self.era: mcp.Era = "legacy"
+        self.version = ""
+        self.facts: bytes = b""
+        """The result of `initialize` or `server/discover`, verbatim."""
+        self.capabilities: dict[str, Any] = {}
+        self.fault: Fault | None = None
+        self.sessions: list[Session] = []
+        self.pending: dict[Id, Call] = {}
+        self.waiting: list[Call] = []
+        self.asks: dict[Id, Any] = {}
+        """Requests of the peer that nobody has answered yet, by its id."""
+        self.delivered: int | None = None
+        self.shakes: Callable[[Peer], None] | None = None
+        """Starts the handshake; set by the exchange."""
+        self._settled: list[Callable[[], None]] = []
+        self._next_id = 0
+        self._early: dict[Id, None] = {}
+        self._full = False
+        self._tokens = float(FLOOD_BURST)
+        self._tokens_at = 0
+        self._dropped = 0
+        self._junk = 0
+
+    # --- lifecycle -------------------------------------------------------------------------------------------
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the peer speaks the stateless era. Meaningful once it is ready."""
+        return self.era == "modern"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether calls go straight through."""
+        return self.state == "ready"
+
+    def start(self) -> None:
+        """Connect unless connected or on the way."""
+        if self.state in ("idle", "failed"):
+            self.state = "starting"
+            self.fault = None
+            self.host.connect(self)
+
+    def stop(self) -> None:
+        """End the connection for good."""
+        if self.state in ("stopped", "idle"):
+            self.state = "stopped"
+            return
+        self.state = "stopped"
+        self._fail_all(Fault(code="io", message=f"{self.name} is shutting down", reason="draining"))
+        self.host.disconnect(self)
+
+    def opened(self, link: Link) -> None:
+        """The transport is there: shake hands."""
+        self.link = link
+        self.life += 1
+        self.state = "handshake"
+        self._next_id = 0
+        self._early.clear()
+        self.note("open", {"life": self.life})
+        if self.shakes is not None:
+            self.shakes(self)
+
+    def ready(self, era: mcp.Era, version: str, facts: bytes, capabilities: dict[str, Any]) -> None:
+        """The handshake is done: everything that waited goes out, in order."""
+        self.era, self.version, self.facts, self.capabilities = era, version, facts, capabilities
+        self.state = "ready"
+        self.fault = None
+        self.note("ready", {"era": era, "version": version})
+        for session in self.sessions:
+            session.peer_ready(self)
+        waiting, self.waiting = self.waiting, []
+        for call in waiting:
+            call.session.submit(call, self)
+        self._tell_settled()
+
+    def unreachable(self, fault: Fault) -> None:
+        """The peer could not be started, or its handshake failed: whoever waits is told why."""
+        self.state = "failed"
+        self.fault = fault
+        self.note("fault", {"reason": fault.reason, "message": fault.message})
+        self._fail_all(fault)
+        self._tell_settled()
+
+    def when_settled(self, call: Callable[[], None]) -> None:
+        """Have `call` called once the peer is ready or known to be unreachable; start it if need be."""
+        if self.state in ("ready", "stopped"):
+            call()
+            return
+        self._settled.append(call)
+        self.start()
+
+    def _tell_settled(self) -> None:
+        settled, self._settled = self._settled, []
+        for call in settled:
+            call()
+
+    def _fail_all(self, fault: Fault) -> None:
+        unsent, self.waiting = self.waiting, []
+        pending = list(self.pending.values())
+        self.pending.clear()
+        for call in unsent:
+            call.session.answered(call, Reply(fault=fault))
+        sent = msgspec.structs.replace(fault, outcome="unknown")
+        for call in pending:
+            call.session.tap.record("lost", "inside", peer=self.name, life=self.life, re=call.seq)
+            call.session.answered(call, Reply(fault=sent))
+        self.asks.clear()
+
+    # --- towards the peer --------------------------------------------------------------------------------------
+
+    def send_call(self, call: Call, params: bytes) -> None:
+        """Send a request under a fresh id. Its frame has been recorded."""
+        link = self.link
+        if link is None:
+            call.session.answered(call, Reply(fault=self._gone()))
+            return
+        if len(self.pending) >= self.limit:
+            call.session.answered(
+                call, Reply(fault=self._full_fault("overloaded", "too many calls in flight"))
+            )
+            return
+        if self._full:
+            call.session.answered(call, Reply(fault=self._full_fault("queue_full", "it does not read")))
+            return
+        id_ = self.next_id() if call.peer_id is None else call.peer_id
+        call.peer, call.peer_id = self, id_
+        self.pending[id_] = call
+        message = jsonrpc.request(id_, call.method, params)
+        if call.seq < 0:
+            call.seq = call.session.tap.record(
+                "request",
+                ">peer",
+                message,
+                peer=self.name,
+                life=self.life,
+                id=id_,
+                op=call.op or None,
+                method=call.method,
+                name=call.name,
+                flags=("synthetic",),
+            )
+        self.delivered = call.seq
+        link.send(message, self._stamp(call, params) if link.stamped else None)
+
+    def next_id(self) -> int:
+        """Return a fresh id of ours: a counter, so that a recorded session mints the same ones again."""
+        self._next_id += 1
+        return self._next_id
+
+    def notify(self, message: bytes, method: str) -> None:
+        """Send a notification, written whole."""
+        if self.link is not None:
+            stamp = Stamp(kind="notification", method=method, version=self.version)
+            self.link.send(message, stamp if self.link.stamped else None)
+
+    def respond(self, message: bytes, id_: Id) -> None:
+        """Answer a request of the peer, written whole."""
+        self.asks.pop(id_, None)
+        if self.link is not None:
+            stamp = Stamp(kind="response", id=id_, version=self.version)
+            self.link.send(message, stamp if self.link.stamped else None)
+
+    def give_up(self, call: Call, *, reason: str) -> None:
+        """Forget a call that was sent, and tell the peer: the answer will be late."""
+        id_ = call.peer_id
+        if id_ is None or self.pending.pop(id_, None) is None:
+            if call in self.waiting:
+                self.waiting.remove(call)
+            return
+        self._early[id_] = None
+        if len(self._early) > REMEMBERED_IDS:
+            del self._early[next(iter(self._early))]
+        if self.link is None or (self.link.stamped and self.link.cancel(id_)):
+            return
+        params = jsonrpc.encode({"requestId": id_, "reason": reason})
+        self.notify(jsonrpc.notification("notifications/cancelled", params), "notifications/cancelled")
+
+    def _stamp(self, call: Call, params: bytes) -> Stamp:
+        headers = call.headers
+        name = call.name
+        if self.is_modern and call.method == "tools/call":
+            headers = (*headers, *call.session.catalog.header_params(self.name, name, params))
+        return Stamp(
+            kind="request",
+            id=call.peer_id,
+            method=call.method,
+            name=name,
+            version=self.version or None,
+            headers=headers,
+        )
+
+    # --- from the peer: Receiver ---------------------------------------------------------------------------------
+
+    def message(self, data: bytes, origin: Origin | None = None) -> None:
+        """One message of the peer."""
+        try:
+            envelope = jsonrpc.read(data)
+            kind = jsonrpc.kind_of(envelope)
+        except BadMessage as bad:
+            self._bad(data, bad)
+            return
+        if kind in ("response", "error"):
+            self._answer(data, envelope, kind)
+        elif kind == "notification":
+            if envelope.method in ("notifications/progress", "notifications/message") and self._floods():
+                return
+            about_one = origin is not None and origin.about in self.pending
+            if len(self.sessions) > 1 and not about_one and envelope.method not in TO_ONE:
+                for session in list(self.sessions):
+                    session.peer_notified(self, data, envelope, origin)
+                return
+            self._session_of(origin, envelope).peer_notified(self, data, envelope, origin)
+        else:
+            self._session_of(origin, envelope).peer_asked(self, data, envelope, origin)
+
+    def stray(self, data: bytes, why: str, *, size: int) -> None:
+        """Bytes that are no message: kept, counted, and answered for where their id can be read."""
+        self._record_raw(data, why, size)
+        id_ = jsonrpc.salvage_id(data) if why in ("too-large", "not-utf8", "partial") else None
+        if id_ is not None:
+            self._damaged(id_, "frame_too_large" if why == "too-large" else "peer_protocol", why)
+
+    def failed(self, fault: TransportError) -> None:
+        """One request could not be carried (HTTP)."""
+        call = self.pending.pop(fault.request_id, None) if fault.request_id is not None else None
+        seq = self.tap.record(
+            "fault", "inside", peer=self.name, life=self.life, x={"reason": fault.reason, **fault.details}
+        )
+        if call is not None:
+            call.session.answered(call, Reply(fault=transport_fault(self.name, fault), seq=seq))
+
+    def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
+        """The peer has stopped reading, or reads again."""
+        self._full = not ready
+
+    def closed(self, fault: TransportError | None) -> None:
+        """The connection has ended."""
+        self.link = None
+        if self.state == "stopped":
+            self.note("close", {"asked": True})
+            return
+        self.note("close", {"reason": fault.reason if fault else "closed"})
+        gone = self._gone() if fault is None else transport_fault(self.name, fault)
+        was_ready = self.state == "ready"
+        self.state = "failed"
+        self.fault = gone
+        self._fail_all(gone)
+        self._tell_settled()
+        if was_ready:
+            for session in list(self.sessions):
+                session.peer_lost(self)
+
+    # --- parts -----------------------------------------------------------------------------------------------------
+
+    @property
+    def tap(self) -> Tap:
+        """Where the peer's own events are recorded: its first session's recording."""
+        return self.sessions[0].tap
+
+    def note(self, kind: str, x: dict[str, Any]) -> None:
+        """Record an event of the peer in every session that it serves."""
+        for session in self.sessions:
+            session.tap.record(kind, "inside", peer=self.name, life=max(self.life, 1), x=x)
+
+    def own_stamp(self) -> dict[str, msgspec.Raw]:
+        """Return the `_meta` of a request that the gateway itself makes of a modern peer."""
+        version = self.version or mcp.LATEST_MODERN
+        return translate.client_stamp(version, self.client.info, self.client.capabilities, "")
+
+    def _session_of(self, origin: Origin | None, envelope: Envelope) -> Session:
+        if envelope.method == "notifications/progress" and len(self.sessions) > 1:
+            call = self.pending.get(progress_token(envelope))  # pyright: ignore[reportArgumentType]
+            if call is not None:
+                return call.session
+        if origin is not None and origin.about is not None:
+            call = self.pending.get(origin.about)
+            if call is not None:
+                return call.session
+        if len(self.sessions) > 1:
+            busy = {id(call.session): call.session for call in self.pending.values()}
+            if len(busy) == 1:
+                return next(iter(busy.values()))
+        return self.sessions[0]
+
+    def _answer(self, data: bytes, envelope: Envelope, kind: str) -> None:
+        id_ = envelope.id
+        call = self.pending.pop(id_, None) if id_ is not None and id_ is not msgspec.UNSET else None
+        if call is None:
+            flag = "orphan"
+            if id_ in self._early:
+                del self._early[id_]  # pyright: ignore[reportArgumentType]
+                flag = "late"
+            elif isinstance(id_, int) and 0 < id_ <= self._next_id:
+                flag = "duplicate"
+            self.tap.record(
+                "late" if flag == "late" else kind, "peer>", data, peer=self.name, life=self.life, id=id_, flags=(flag,)
+            )  # fmt: skip
+            return
+        session = call.session
+        seq = session.tap.record(
+            kind,
+            "peer>",
+            data,
+            peer=self.name,
+            life=self.life,
+            id=id_,
+            re=call.seq,
+            after=self.delivered,
+            method=call.method,
+        )
+        if call.then is None and call.shape == "same":
+            session.pass_answer(call, data, envelope, seq)
+        elif envelope.error:
+            session.answered(call, Reply(error=bytes(envelope.error), seq=seq))
+        else:
+            session.answered(call, Reply(result=bytes(envelope.result), seq=seq))
+
+    def _bad(self, data: bytes, bad: BadMessage) -> None:
+        parts = jsonrpc.split(data) if bad.reason == "not-json" else []
+        self._record_raw(data[:4096], bad.reason, len(data))
+        if len(parts) > 1:
+            for part in parts:
+                self.message(part)
+            return
+        if bad.id is not None:
+            self._damaged(bad.id, "frame_too_large" if bad.reason in ("number", "too-deep") else "peer_protocol", bad.message)  # fmt: skip  # noqa: E501
+
+    def _damaged(self, id_: Id, reason: str, why: str) -> None:
+        call = self.pending.pop(id_, None)
+        if call is None:
+            return
+        message = "message too large" if reason == "frame_too_large" else "the answer is damaged"
+        fault = Fault(
+            code="io",
+            message=f"{self.name}: {message} ({why})",
+            reason=reason,
+            outcome="unknown",
+            peer=self.name,
+        )
+        call.session.answered(call, Reply(fault=fault))
+
+    def _record_raw(self, data: bytes, why: str, size: int) -> None:
+        self._junk += 1
+        if self._junk <= 1000:
+            self.tap.record(
+                "raw", "peer>", data, peer=self.name, life=max(self.life, 1), x={"why": why, "bytes": size}
+            )
+
+    def _floods(self) -> bool:
+        """Count a notification against the peer's budget; what is over it is dropped with a count."""
+        self._tokens -= 1
+        if self._tokens > 0:
+            return False
+        now = self.host.now()
+        gained = (now - self._tokens_at) * FLOOD_RATE / 1e9 if self._tokens_at else FLOOD_RATE
+        self._tokens_at = now
+        self._tokens = min(float(FLOOD_BURST), self._tokens + 1 + gained)
+        if self._tokens >= 1:
+            if self._dropped:
+                self.note("drop", {"notifications": self._dropped})
+                self._dropped = 0
+            self._tokens -= 1
+            return False
+        self._dropped += 1
+        return True
+
+    def _gone(self) -> Fault:
+        return self.fault or Fault(
+            code="io", message=f"{self.name} is not connected", reason="peer_closed", peer=self.name
+        )
+
+    def _full_fault(self, reason: str, why: str) -> Fault:
+        return Fault(
+            code="io",
+            message=f"{self.name} takes no more calls: {why}",
+            reason=reason,
+            peer=self.name,
+            advice="Retry when calls in flight have ended",
+        )
+
+
+def progress_token(envelope: Envelope) -> Id | None:
+    """Return the progress token of a progress notification, or None where it has no readable one."""
+    try:
+        token = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any]).get("progressToken")
+    except msgspec.DecodeError:
+        return None
+    return token if isinstance(token, int | str) and not isinstance(token, bool) else None
+
+
+def transport_fault(peer: str, fault: TransportError) -> Fault:
+    """Return what a core is told about a broken connection."""
+    sent = fault.details.get("sent", True)
+    reasons = {
+        "exited": "peer_exited",
+        "closed": "peer_closed",
+        "too-large": "frame_too_large",
+        "timeout": "deadline",
+    }
+    advice = fault.details.get("hint", "")
+    return Fault(
+        code="denied" if fault.reason == "denied" else "timeout" if fault.reason == "timeout" else "io",
+        message=f"{peer}: {fault.message}",
+        reason=reasons.get(fault.reason, fault.reason.replace("-", "_")),
+        outcome="unknown" if sent else "not_sent",
+        peer=peer,
+        advice=str(advice),
+        details={key: value for key, value in fault.details.items() if key not in ("hint", "sent")},
+    )

@@ -1,0 +1,97 @@
+"""What the exchange asks of the shells around it: frames written, time told, peers connected.
+
+Owns the interfaces only. Every call returns at once; a test implements them with lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import UNSET, UnsetType
+
+from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
+
+if TYPE_CHECKING:
+    from gateway.calls.peer_state import Peer
+
+__all__ = ["Hello", "Host", "Id", "Link", "Origin", "Stamp", "Tap", "Timer", "TransportError"]
+
+
+class Tap(Protocol):
+    """Numbers and records frames, before anything else happens to a message."""
+
+    at: int
+    """Monotonic nanoseconds since the session's start, of the frame recorded last."""
+    accepting: bool
+    """Whether a new call may start: False while the recording cannot be written."""
+
+    def now(self) -> int:
+        """Return monotonic nanoseconds since the session's start."""
+        ...
+
+    def record(
+        self,
+        kind: str,
+        way: str,
+        body: bytes = b"",
+        *,
+        peer: str = "",
+        life: int = 1,
+        id: Id | UnsetType | None = UNSET,  # noqa: A002 - the field's name in the contract
+        re: int | None = None,
+        parent: int | None = None,
+        after: int | None = None,
+        op: int | None = None,
+        method: str = "",
+        name: str = "",
+        lane: str = "",
+        flags: tuple[str, ...] = (),
+        x: dict[str, Any] | None = None,
+    ) -> int:
+        """Record one frame and return its `seq`, or -1 where it could not be written. Never raises."""
+        ...
+
+    def close(self) -> None:
+        """Record nothing more: seal the recording."""
+        ...
+
+
+class Timer(Protocol):
+    """A call that will be made later, unless cancelled."""
+
+    def cancel(self) -> None:
+        """Make sure that the call is not made. Idempotent."""
+        ...
+
+
+class Host(Protocol):
+    """The world outside of the pure core."""
+
+    def now(self) -> int:
+        """Return monotonic nanoseconds."""
+        ...
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """Have `call` called on the loop after `delay_s` seconds."""
+        ...
+
+    def connect(self, peer: Peer) -> None:
+        """Start or reach the peer; `peer.opened(link)` or `peer.unreachable(fault)` follows."""
+        ...
+
+    def disconnect(self, peer: Peer) -> None:
+        """End the peer's process or connection gracefully; `peer.closed` follows where it was open."""
+        ...
+
+    def mint(self) -> str:
+        """Return a fresh unguessable token of 32 hex digits."""
+        ...
+
+    def tap(self, hello: Hello) -> Tap:
+        """Return the recorder of a new agent session."""
+        ...
+
+    def secret_key(self) -> bytes:
+        """Return the key that seals `requestState` handles; lives as long as the process."""
+        ...

@@ -1,0 +1,78 @@
+"""A request of a core while it is being routed, and what routing reads of it.
+
+Owns no decision: the session routes, the flows answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.calls import translate
+from gateway.calls.peer_state import Client
+from gateway.protocol import mcp
+from gateway.protocol.errors import Fault
+from gateway.protocol.jsonrpc import Envelope
+from transports.base import Id, Origin
+
+if TYPE_CHECKING:
+    from gateway.calls.core_state import Core
+
+
+class Request:
+    """One request of a core while it is being routed: not yet a call, not yet recorded."""
+
+    __slots__ = ("core", "data", "envelope", "id", "meta", "method", "origin", "seq")
+
+    def __init__(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
+        self.core = core
+        self.data = data
+        self.envelope = envelope
+        self.origin = origin
+        self.id: Id = envelope.id  # pyright: ignore[reportAttributeAccessIssue] - kind_of has checked it
+        self.method = envelope.method
+        self.meta: mcp.MetaView | None = None
+        """The reserved `_meta`; read for every request of the modern era, and where it is needed."""
+        self.seq = -1
+
+
+def renamed(request: Request, original: str, name: str) -> bytes | None:
+    """Return the request's params under the owner's name, or None where it is the same."""
+    if original == name:
+        return None
+    return translate.with_members(bytes(request.envelope.params), {"name": original})
+
+
+def held_back(peer: str, name: str) -> Fault:
+    """Return what a core is told that calls a tool whose changed definition nobody has accepted."""
+    return Fault(
+        code="denied",
+        message=f"The definition of `{name}` has changed and is held back",
+        reason="changed",
+        peer=peer,
+        advice="Look at the change with `tieline tools diff`, then `tieline tools accept`",
+    )
+
+
+def read_meta(request: Request) -> mcp.MetaView:
+    """Return the reserved `_meta` of a request.
+
+    Raises:
+        msgspec.ValidationError: If one of its members has another type than the specification says.
+    """
+    if not request.envelope.params:
+        return mcp.MetaView()
+    return mcp.read_params.decode(request.envelope.params).meta
+
+
+def client_of(meta: mcp.MetaView) -> Client:
+    """Return who a modern request says that it comes from."""
+    return Client(version=meta.version, info=bytes(meta.client), capabilities=bytes(meta.capabilities))
+
+
+def read_named(request: Request) -> mcp.Named:
+    try:
+        return mcp.read_named.decode(request.envelope.params or b"{}")
+    except msgspec.DecodeError:
+        return mcp.Named()

@@ -1,0 +1,546 @@
+"""One agent session: the walk of every message between its core and its peers.
+
+Owns admission, routing, the two pending tables' meeting point and the way back of answers. What takes several
+legs is a flow (`flows.py`), what a peer asks of the core is in `asks.py`, subscriptions are in `listen.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from gateway.calls import translate
+from gateway.calls.asks import Asks
+from gateway.calls.call import Call, Reply
+from gateway.calls.catalog import Catalog
+from gateway.calls.core_state import Core, mcp_token
+from gateway.calls.flows import Flows
+from gateway.calls.listen import Listens
+from gateway.calls.peer_state import Peer
+from gateway.calls.request import Request, held_back, read_meta, read_named, renamed
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+    Fault,
+)
+from gateway.protocol.jsonrpc import Envelope
+from transports.base import Hello, Id, Link, Origin, TransportError
+
+if TYPE_CHECKING:
+    from gateway.calls.exchange import Exchange, Seat
+
+Handler: TypeAlias = Callable[[Request], None]
+
+
+class Session:
+    """One agent session and one recording. Its peers are its own unless they are shared."""
+
+    def __init__(self, exchange: Exchange, hello: Hello) -> None:
+        self.exchange = exchange
+        self.config = exchange.config
+        self.hello = hello
+        self.tap = exchange.host.tap(hello)
+        self.cores: list[Core] = []
+        self.seats: dict[str, Seat] = exchange.seats_for(self)
+        self.catalog = Catalog(
+            self.config.catalog, {name: seat.config for name, seat in self.seats.items()}, exchange.judge
+        )
+        self.plain = self.catalog.is_plain
+        self.max_in_flight = self.config.limits.max_in_flight_per_session
+        self.owners: dict[str, str] = {}
+        """Task id -> peer, for tasks that a call has started."""
+        self.asks = Asks(self)
+        self.flows = Flows(self)
+        self.listens = Listens(self)
+        self._only: Seat | None = next(iter(self.seats.values())) if len(self.seats) == 1 else None
+        self._handlers: dict[str, Handler] = {
+            "initialize": self.flows.initialize,
+            "server/discover": self.flows.discover,
+            "ping": self._pong,
+            "tools/call": self._by_name("tools/list"),
+            "prompts/get": self._by_name("prompts/list"),
+            "resources/read": self._by_uri,
+            "resources/subscribe": self.listens.subscribe,
+            "resources/unsubscribe": self.listens.unsubscribe,
+            "subscriptions/listen": self.listens.listen,
+            "completion/complete": self._complete,
+            "logging/setLevel": self.flows.set_level,
+            **dict.fromkeys(mcp.LIST_METHODS, self.flows.list),
+        }
+
+    def accept(self, link: Link, hello: Hello) -> Core:
+        """Take in a connection of the core."""
+        core = Core(self, link, hello)
+        self.cores.append(core)
+        return core
+
+    # --- from the core -------------------------------------------------------------------------------------------------
+
+    def core_asked(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
+        """One request of the core."""
+        request = Request(core, data, envelope, origin)
+        if not self._admit(request):
+            return
+        handler = self._handlers.get(request.method)
+        if handler is not None:
+            handler(request)
+        else:
+            self._unknown(request)
+
+    def core_notified(self, core: Core, data: bytes, envelope: Envelope) -> None:
+        """One notification of the core."""
+        method = envelope.method
+        if method == "notifications/cancelled":
+            self._cancelled(core, data, envelope)
+            return
+        self.tap.record("notification", "core>", data, method=method, after=core.delivered)
+        if method == "notifications/initialized":
+            core.release()
+        elif method == "notifications/progress":
+            self.asks.progress(core, envelope)
+        else:
+            message = jsonrpc.notification(method, bytes(envelope.params))
+            for peer in self.peers():
+                if peer.is_ready and not (peer.is_modern and method == "notifications/roots/list_changed"):
+                    peer.notify(message, method)
+
+    def core_closed(self, core: Core, fault: TransportError | None) -> None:
+        """A connection of the core has ended: nobody waits for its calls."""
+        self.listens.core_closed(core)
+        calls = list(core.open.values())
+        core.open.clear()
+        if not core.hello.ephemeral or calls:
+            self.tap.record(
+                "close", "core>", x={"reason": fault.reason if fault else "closed", "in_flight": len(calls)}
+            )
+        for call in calls:
+            self.drop(call, "the core has disconnected")
+        self.asks.core_closed(core)
+        self.cores.remove(core)
+        if not core.hello.ephemeral:
+            self.exchange.end(self)
+
+    # --- to the peers ----------------------------------------------------------------------------------------------------
+
+    def forward(self, request: Request, seat: Seat, *, name: str = "", params: bytes | None = None) -> None:
+        """Record a request and send it to a peer of `seat`, translated where the eras differ."""
+        peer = seat.peer(self, request)
+        if request.core.era == "modern" and b'"requestState"' in request.data and not peer.is_modern:
+            self.asks.resume(request, peer)
+            return
+        call = self.open_call(request, peer=seat.name, name=name)
+        if call is None:
+            return
+        if params is not None:
+            call.params = params
+        self.submit(call, peer)
+
+    def open_call(self, request: Request, *, peer: str = "", name: str = "") -> Call | None:
+        """Record a request and enter it as a call of its core; None where it was refused."""
+        core = request.core
+        meta = request.meta
+        if meta is None and b'"progressToken"' in request.data or b'"tieline/lane"' in request.data:
+            meta = read_meta(request)
+        seq = self.record(request, peer=peer, name=name, lane=meta.lane if meta else "")
+        if seq < 0:
+            return None
+        call = Call(
+            self,
+            request.method,
+            request.envelope.params,  # pyright: ignore[reportArgumentType] - Raw is bytes for all we do with it
+            core=core,
+            core_id=request.id,
+            name=name,
+            seq=seq,
+        )
+        if meta is not None:
+            call.token = meta.token
+            call.level = meta.log_level
+        if request.origin is not None and request.origin.headers:
+            call.headers = tuple(h for h in request.origin.headers if h[0].startswith("mcp-param-"))
+        core.open[request.id] = call
+        return call
+
+    def record(self, request: Request, *, peer: str = "", name: str = "", lane: str = "") -> int:
+        """Record a request of the core; -1, and the core refused, where that is impossible."""
+        core = request.core
+        tap = self.tap
+        seq = (
+            tap.record(
+                "request",
+                "core>",
+                request.data,
+                peer=peer,
+                id=request.id,
+                after=core.delivered,
+                method=request.method,
+                name=name,
+                lane=lane,
+            )
+            if tap.accepting
+            else -1
+        )
+        request.seq = seq
+        if seq < 0:
+            core.refuse(
+                request.id,
+                Fault(
+                    code="io",
+                    message="The recording cannot be written, so no call is made",
+                    reason="recorder_unavailable",
+                    advice='Free some disk space, or set `record.on_write_error = "serve"`',
+                ),
+            )
+        return seq
+
+    def submit(self, call: Call, peer: Peer) -> None:
+        """Send a recorded call to the peer in the peer's own era, now or when the peer is ready."""
+        if not peer.is_ready:
+            if peer.state == "stopped":
+                self.answered(call, Reply(fault=_stopping(peer)))
+                return
+            call.peer = peer
+            call.deadline = self.tap.now() + int(peer.config.start_timeout_s * 2e9)
+            peer.waiting.append(call)
+            self.exchange.watch()
+            peer.start()
+            return
+        call.deadline = 0 if call.method == "subscriptions/listen" else self.tap.at + peer.timeout_ns
+        params = call.params
+        core = call.core
+        if core is not None:
+            if core.era == peer.era:
+                call.shape = "same"
+            elif peer.is_modern:
+                call.shape = "to_modern"
+                params = translate.stamp_meta(bytes(params), self.stamp(core, peer))
+            else:
+                call.shape = "to_legacy"
+                params = translate.without_connection_meta(bytes(params))
+                if call.level:
+                    self.flows.lower_level(peer, call.level)
+        elif peer.is_modern:
+            params = translate.stamp_meta(bytes(params), peer.own_stamp())
+        if call.token is not None:
+            call.peer_id = peer.next_id()
+            params, _ = mcp_token(bytes(params), call.peer_id)
+        if not self.exchange.is_watching:
+            self.exchange.watch()
+        peer.send_call(call, params)
+
+    def stamp(self, core: Core, peer: Peer) -> dict[str, Raw]:
+        """Return the `_meta` with which a modern peer is told of a legacy core."""
+        client = core.client or peer.client
+        return translate.client_stamp(
+            peer.version, client.info, client.capabilities, core.level or mcp.DEFAULT_LOG_LEVEL
+        )
+
+    def drop(self, call: Call, reason: str) -> None:
+        """Stop waiting for a call, and tell the peer."""
+        self.asks.call_dropped(call)
+        leg = call.leg or call
+        if leg.peer is not None:
+            leg.peer.give_up(leg, reason=reason)
+
+    def expire(self, call: Call) -> None:
+        """The deadline of a call has passed: answer first, then tell the peer."""
+        peer = call.peer
+        name = peer.name if peer is not None else ""
+        sent = call.peer_id is not None
+        self.tap.record("timeout", "inside", peer=name, re=call.seq)
+        fault = Fault(
+            code="timeout",
+            message=f"{name} has not answered `{call.method}` in time" if sent else f"{name} was not ready in time",
+            reason="deadline" if sent else "not_ready",
+            outcome="unknown" if sent else "not_sent",
+            peer=name,
+            advice="Raise `call_timeout_s` of the peer if it needs longer" if sent else f"Look at `tieline check`, or raise `start_timeout_s` of {name}",
+        )  # fmt: skip
+        if peer is not None:
+            peer.give_up(call, reason="deadline")
+        self.answered(call, Reply(fault=fault))
+
+    # --- answers ---------------------------------------------------------------------------------------------------------
+
+    def pass_answer(self, call: Call, data: bytes, envelope: Envelope, seq: int) -> None:
+        """Send a peer's answer on as it is, under the core's own id."""
+        core = call.core
+        if core is None or core.open.pop(call.core_id, None) is None:  # pyright: ignore[reportArgumentType]
+            return
+        if b'"taskId"' in data:
+            self._remember_task(call, envelope)
+        core.answer(call.core_id, jsonrpc.with_id(data, envelope, call.core_id), seq)  # pyright: ignore[reportArgumentType]
+
+    def answered(self, call: Call, reply: Reply) -> None:
+        """A call has ended: give the reply to whoever waits for it."""
+        if call.shape == "to_legacy":
+            if reply.result:
+                reply.result = translate.result_to_modern(call.method, reply.result)
+            elif reply.error:
+                reply.error = translate.error_to_modern(call.method, reply.error)
+        if call.then is not None:
+            call.then(reply)
+            return
+        if call.suspended:
+            self.asks.ended_meanwhile(call, reply)
+            return
+        asked = translate.input_required(reply.result) if call.shape == "to_modern" else None
+        if asked is not None:
+            self.flows.ask_and_retry(call, asked, reply)
+            return
+        self.finish(call, reply)
+
+    def finish(self, call: Call, reply: Reply) -> None:
+        """Answer the core's request with a result, the peer's error or a fault of ours."""
+        core = call.core
+        if core is None or core.open.pop(call.core_id, None) is None:  # pyright: ignore[reportArgumentType]
+            return
+        self.asks.call_dropped(call)
+        id_: Id = call.core_id  # pyright: ignore[reportAssignmentType]
+        if reply.fault is not None:
+            core.refuse(id_, reply.fault, re=call.seq)
+        elif reply.error:
+            core.answer(id_, jsonrpc.error(id_, reply.error), reply.seq)
+        else:
+            core.answer(id_, jsonrpc.response(id_, reply.result), reply.seq)
+
+    def give(self, request: Request, result: bytes) -> None:
+        """Answer a request with a result of the gateway's own, and record both."""
+        if request.seq < 0 and self.record(request) < 0:
+            return
+        message = jsonrpc.response(request.id, result)
+        seq = self.tap.record(
+            "response", ">core", message, id=request.id, re=request.seq, flags=("synthetic",)
+        )
+        request.core.open.pop(request.id, None)
+        request.core.answer(request.id, message, seq)
+
+    def deny(self, request: Request, fault: Fault) -> None:
+        """Answer a request with a fault, and record both."""
+        if request.seq < 0:
+            request.seq = self.tap.record(
+                "request", "core>", request.data, id=request.id, after=request.core.delivered, method=request.method
+            )  # fmt: skip
+        request.core.refuse(request.id, fault, re=request.seq)
+
+    # --- from the peers --------------------------------------------------------------------------------------------------
+
+    def peer_asked(self, peer: Peer, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
+        """One request of a peer."""
+        self.asks.peer_asked(peer, data, envelope, origin)
+
+    def peer_notified(self, peer: Peer, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
+        """One notification of a peer."""
+        self.asks.peer_notified(peer, data, envelope, origin)
+
+    def peer_ready(self, peer: Peer) -> None:
+        """A peer has shaken hands, for the first time or again."""
+        self.flows.peer_ready(peer)
+        self.listens.peer_ready(peer)
+
+    def peer_lost(self, peer: Peer) -> None:
+        """A peer that was ready has gone: its lists may be others when it is back."""
+        self.asks.peer_lost(peer)
+        self.listens.peer_lost(peer)
+
+    def pressure(self, core: Core) -> None:
+        """The core reads slowly, or well again: hold its own peers back, or let them go."""
+        for peer in self.peers():
+            if peer.link is not None and len(peer.sessions) == 1:
+                if core.is_full:
+                    peer.link.pause()
+                else:
+                    peer.link.resume()
+
+    def peers(self) -> list[Peer]:
+        """Return every peer that this session has a connection to."""
+        return [peer for seat in self.seats.values() for peer in seat.peers]
+
+    def close(self) -> None:
+        """End the session: its own peers go, its recording is sealed."""
+        for seat in self.seats.values():
+            seat.close(self)
+        self.tap.close()
+
+    # --- routing ---------------------------------------------------------------------------------------------------------
+
+    def _admit(self, request: Request) -> bool:
+        core = request.core
+        if request.id in core.open:
+            self.deny(
+                request, _invalid(INVALID_REQUEST, "duplicate_id", f"id {request.id!r} is in flight already")
+            )
+            return False
+        if len(core.open) >= self.max_in_flight:
+            fault = Fault(
+                code="io",
+                message=f"{len(core.open)} calls are in flight, which is the limit of a session",
+                reason="overloaded",
+                advice="Retry when some have ended, or raise `limits.max_in_flight_per_session`",
+            )
+            self.deny(request, fault)
+            return False
+        if self.exchange.is_draining:
+            self.deny(request, Fault(code="io", message="The gateway is shutting down", reason="draining"))
+            return False
+        if core.era == "legacy" or request.method == "initialize":
+            return True
+        return self._admit_modern(request)
+
+    def _admit_modern(self, request: Request) -> bool:
+        core = request.core
+        if mcp.MODERN_MARK not in request.data:
+            if request.method == "ping":
+                return True
+            if core.era is None and request.method != "server/discover":
+                why = "Send `initialize` first, or name the protocol version in `_meta`"
+                self.deny(request, _invalid(INVALID_REQUEST, "not_initialized", why))
+            else:
+                why = f"`_meta` needs `{mcp.META_VERSION}` and `{mcp.META_CAPABILITIES}`"
+                self.deny(request, _invalid(None, "bad_params", why))
+            return False
+        try:
+            meta = read_meta(request)
+        except msgspec.ValidationError as fault:
+            self.deny(request, _invalid(None, "bad_params", f"`_meta` is malformed: {fault}"))
+            return False
+        if meta.version not in mcp.MODERN_VERSIONS:
+            fault = _invalid(
+                UNSUPPORTED_VERSION, "version", f"Protocol version {meta.version!r} is not supported"
+            )
+            fault.details.update(supported=list(mcp.MODERN_VERSIONS), requested=meta.version)
+            self.deny(request, fault)
+            return False
+        if not bytes(meta.capabilities).startswith(b"{"):
+            self.deny(request, _invalid(None, "bad_params", f"`_meta` needs `{mcp.META_CAPABILITIES}`"))
+            return False
+        if request.method in mcp.LEGACY_ONLY_REQUESTS:
+            why = f"`{request.method}` is gone in {meta.version}"
+            self.deny(request, _invalid(METHOD_NOT_FOUND, "method_not_found", why))
+            return False
+        request.meta = meta
+        if core.era is None:
+            core.era = "modern"
+            core.version = meta.version
+            core.initialized = True
+        return True
+
+    def _by_name(self, list_method: str) -> Handler:
+        def route(request: Request) -> None:
+            name = read_named(request).name
+            if self.plain:
+                self.forward(request, self._only, name=name)  # pyright: ignore[reportArgumentType]
+                return
+            found = self.catalog.find(list_method, name)
+            if found is None:
+                self.flows.find_then(request, list_method, name)
+                return
+            self.forward_named(request, found, name)
+
+        return route
+
+    def forward_named(self, request: Request, found: tuple[str, str], name: str) -> None:
+        """Send a request to the owner of a name, under the name that the owner knows."""
+        peer, original = found
+        if request.method == "tools/call" and self.catalog.is_held(peer, original):
+            self.deny(request, held_back(peer, name))
+            return
+        self.forward(request, self.seats[peer], name=original, params=renamed(request, original, name))
+
+    def _by_uri(self, request: Request) -> None:
+        uri = read_named(request).uri
+        peer = next(iter(self.seats)) if self._only is not None else self.catalog.find_uri(uri)
+        if peer is None:
+            self.flows.find_uri_then(request, uri)
+        else:
+            self.forward(request, self.seats[peer], name=uri)
+
+    def _complete(self, request: Request) -> None:
+        if self.plain:
+            self.forward(request, self._only)  # pyright: ignore[reportArgumentType]
+            return
+        try:
+            params = msgspec.json.decode(request.envelope.params, type=dict[str, Any])
+        except msgspec.DecodeError:
+            params = {}
+        ref = params.get("ref")
+        ref = ref if isinstance(ref, dict) else {}
+        if ref.get("type") == "ref/resource":
+            peer = self.catalog.find_uri(str(ref.get("uri", "")))
+            found = None if peer is None else (peer, "")
+        else:
+            found = self.catalog.find("prompts/list", str(ref.get("name", "")))
+        if found is None:
+            self.deny(
+                request, _invalid(None, "bad_params", f"Nobody offers {ref.get('name') or ref.get('uri')!r}")
+            )
+            return
+        peer, original = found
+        if original:
+            ref["name"] = original
+        changed = translate.with_members(bytes(request.envelope.params), {"ref": ref})
+        self.forward(request, self.seats[peer], params=changed)
+
+    def _unknown(self, request: Request) -> None:
+        """A method that the gateway does not know passes, where it is plain whom it is for."""
+        seat = self._only
+        if seat is None and request.method.startswith("tasks/"):
+            task = msgspec.json.decode(request.envelope.params or b"{}", type=dict[str, Any]).get("taskId")
+            seat = self.seats.get(self.owners.get(str(task), ""))
+        if seat is None:
+            why = f"Several peers are connected, and `{request.method}` does not say which one it is for"
+            self.deny(request, _invalid(METHOD_NOT_FOUND, "method_not_found", why))
+            return
+        self.forward(request, seat)
+
+    def _pong(self, request: Request) -> None:
+        self.give(request, b"{}")
+
+    def _cancelled(self, core: Core, data: bytes, envelope: Envelope) -> None:
+        try:
+            params = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any])
+        except msgspec.DecodeError:
+            params = {}
+        id_ = params.get("requestId")
+        call = core.open.get(id_) if isinstance(id_, int | str) and not isinstance(id_, bool) else None
+        flags = () if call is not None else ("orphan",)
+        self.tap.record(
+            "notification",
+            "core>",
+            data,
+            peer=call.peer.name if call and call.peer else "",
+            re=call.seq if call is not None else None,
+            method="notifications/cancelled",
+            after=core.delivered,
+            flags=flags,
+        )
+        if call is None or call.method == "initialize" or call.core_id is None:
+            return
+        del core.open[call.core_id]
+        if call.method == "subscriptions/listen":
+            self.listens.cancel(core, call.core_id)
+        else:
+            self.drop(call, str(params.get("reason", "")))
+        if core.link.stamped:
+            core.link.cancel(call.core_id)
+
+    def _remember_task(self, call: Call, envelope: Envelope) -> None:
+        try:
+            task = msgspec.json.decode(envelope.result, type=dict[str, Any]).get("task")
+        except msgspec.DecodeError:
+            return
+        if isinstance(task, dict) and call.peer is not None:
+            self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+
+
+def _invalid(number: int | None, reason: str, message: str) -> Fault:
+    return Fault(code="invalid_request", message=message, reason=reason, jsonrpc=number)
+
+
+def _stopping(peer: Peer) -> Fault:
+    return Fault(code="io", message=f"{peer.name} is shutting down", reason="draining", peer=peer.name)

@@ -1,0 +1,115 @@
+"""Calls that take several legs, written as generators of steps, and the loop that runs them.
+
+A flow yields what it needs (`Settle`, `Ask`, `AskCore`) and is resumed with the replies when all of them are in.
+Faults come back as values. Owns no protocol: the flows do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from gateway.calls.call import Call, Reply
+
+if TYPE_CHECKING:
+    from gateway.calls.core_state import Core
+    from gateway.calls.peer_state import Peer
+    from gateway.calls.session import Session
+    from transports.base import Id
+
+
+@dataclass(slots=True)
+class Settle:
+    """Wait until each of these peers is ready or known to be unreachable. Resumed with an empty list."""
+
+    peers: list[Peer]
+
+
+@dataclass(slots=True)
+class Ask:
+    """Ask one request of each of these peers. Resumed with the replies in the same order."""
+
+    requests: list[tuple[Peer, str, bytes]]
+    core: Core | None = None
+    """The core on whose behalf, where a request is to be written in its name."""
+    parent: Call | None = None
+
+
+@dataclass(slots=True)
+class AskCore:
+    """Ask the core several things on the stream of its own request `about`. Resumed with the replies."""
+
+    core: Core
+    requests: list[tuple[str, bytes]]
+    about: Id | None
+    parent: int
+
+
+Step: TypeAlias = Settle | Ask | AskCore
+Flow: TypeAlias = Generator[Step, list[Reply], Any]
+
+
+def run(session: Session, flow: Flow, done: Callable[[Any], None]) -> None:
+    """Run a flow to its end and hand its return value to `done`. Returns at the first step that must wait."""
+    _resume(session, flow, done, None)
+
+
+def _resume(session: Session, flow: Flow, done: Callable[[Any], None], replies: list[Reply] | None) -> None:
+    try:
+        step = next(flow) if replies is None else flow.send(replies)
+    except StopIteration as end:
+        done(end.value)
+        return
+    _perform(session, step, lambda got: _resume(session, flow, done, got))
+
+
+def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]) -> None:
+    if isinstance(step, Settle):
+        gather = _Gather(len(step.peers), resume)
+        for index, peer in enumerate(step.peers):
+            peer.when_settled(lambda index=index: gather.put(index, Reply()))
+    elif isinstance(step, Ask):
+        gather = _Gather(len(step.requests), resume)
+        for index, (peer, method, params) in enumerate(step.requests):
+            call = Call(
+                session, method, params, core=step.core, then=lambda reply, i=index: gather.put(i, reply)
+            )
+            if step.parent is not None:
+                call.op = step.parent.op or step.parent.seq
+                call.core_id = step.parent.core_id
+                step.parent.leg = call
+                call.token = step.parent.token
+                call.level = step.parent.level
+                call.headers = step.parent.headers
+                call.name = step.parent.name
+            session.submit(call, peer)
+    else:
+        gather = _Gather(len(step.requests), resume)
+        for index, (method, params) in enumerate(step.requests):
+            step.core.ask(
+                method,
+                params,
+                about=step.about,
+                parent=step.parent,
+                then=lambda reply, i=index: gather.put(i, reply),
+            )
+
+
+class _Gather:
+    """Collects `count` replies by place, then resumes once."""
+
+    def __init__(self, count: int, resume: Callable[[list[Reply]], None]) -> None:
+        self._replies: list[Reply | None] = [None] * count
+        self._missing = count
+        self._resume = resume
+        if count == 0:
+            resume([])
+
+    def put(self, index: int, reply: Reply) -> None:
+        if self._replies[index] is not None:
+            return
+        self._replies[index] = reply
+        self._missing -= 1
+        if self._missing == 0:
+            self._resume([reply for reply in self._replies if reply is not None])

@@ -1,0 +1,194 @@
+"""One era's words in the other's: params and results rewritten as bytes, members that are not named here verbatim.
+
+Owns what crosses between 2025-11-25 and earlier (`legacy`) and 2026-07-28 (`modern`). Pure functions over JSON
+bytes; keeps no state. Source: MCP 2026-07-28 changelog; research on eras, section 8.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import RESOURCE_NOT_FOUND
+
+_members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
+_encode = msgspec.json.Encoder().encode
+
+COMPLETE = b'"resultType":"complete"'
+UNCACHED = b'"ttlMs":0,"cacheScope":"private"'
+
+
+class InputRequired(msgspec.Struct):
+    """A result of the modern era that asks before it answers."""
+
+    result_type: str = msgspec.field(name="resultType", default="")
+    requests: dict[str, Any] = msgspec.field(name="inputRequests", default_factory=dict[str, Any])
+    state: Raw | None = msgspec.field(name="requestState", default=None)
+
+
+class Retry(msgspec.Struct):
+    """What a retried request of the modern era adds to its params."""
+
+    responses: dict[str, Raw] = msgspec.field(name="inputResponses", default_factory=dict[str, Raw])
+    state: str | None = msgspec.field(name="requestState", default=None)
+
+
+read_retry: msgspec.json.Decoder[Retry] = msgspec.json.Decoder(Retry)
+
+
+def members(data: bytes) -> dict[str, Raw]:
+    """Return the members of a JSON object, each verbatim; none for empty bytes."""
+    return _members.decode(data) if data else {}
+
+
+def with_members(data: bytes, more: dict[str, Any]) -> bytes:
+    """Return the object with some members set. Order and all other bytes of members are kept."""
+    found: dict[str, Any] = dict(members(data))
+    found.update(more)
+    return _encode(found)
+
+
+def prepend(data: bytes, inner: bytes) -> bytes:
+    """Return the object with encoded members put before its own."""
+    rest = data.strip()[1:].lstrip()
+    return b"{" + inner + (b"}" if rest == b"}" else b"," + rest)
+
+
+def stamp_meta(params: bytes, stamp: dict[str, Raw]) -> bytes:
+    """Return params whose `_meta` says whom the call comes from, as each modern request must."""
+    found = members(params)
+    meta: dict[str, Raw] = dict(members(bytes(found["_meta"]))) if "_meta" in found else {}
+    meta.update(stamp)
+    found["_meta"] = Raw(_encode(meta))
+    return _encode(found)
+
+
+def client_stamp(version: str, info: bytes, capabilities: bytes, level: str) -> dict[str, Raw]:
+    """Return the `_meta` members with which a modern request names its client."""
+    stamp = {
+        mcp.META_VERSION: Raw(_encode(version)),
+        mcp.META_CAPABILITIES: Raw(capabilities or b"{}"),
+    }
+    if info:
+        stamp[mcp.META_CLIENT] = Raw(info)
+    if level:
+        stamp[mcp.META_LOG_LEVEL] = Raw(_encode(level))
+    return stamp
+
+
+def without_connection_meta(params: bytes) -> bytes:
+    """Return params without what describes the modern connection, and without retry members."""
+    found = members(params)
+    if "_meta" in found:
+        meta = {k: v for k, v in members(bytes(found["_meta"])).items() if k not in mcp.CONNECTION_META}
+        if meta:
+            found["_meta"] = Raw(_encode(meta))
+        else:
+            del found["_meta"]
+    return _encode(found)
+
+
+def result_to_modern(method: str, result: bytes) -> bytes:
+    """Return a legacy result as a modern one: `resultType`, and caching hints that forbid caching."""
+    inner = b"" if b'"resultType"' in result and "resultType" in members(result) else COMPLETE
+    if method in mcp.CACHEABLE and b'"ttlMs"' not in result:
+        inner += (b"," if inner else b"") + UNCACHED
+    return prepend(result, inner) if inner else result
+
+
+def error_to_modern(method: str, error: bytes) -> bytes:
+    """Return a legacy error as a modern core knows it: a missing resource is -32602 there."""
+    if method != "resources/read" or str(RESOURCE_NOT_FOUND).encode() not in error:
+        return error
+    found = members(error)
+    if found.get("code") == Raw(str(RESOURCE_NOT_FOUND).encode()) or _code(error) == RESOURCE_NOT_FOUND:
+        found["code"] = Raw(b"-32602")
+    return _encode(found)
+
+
+def input_required(result: bytes) -> InputRequired | None:
+    """Return what a modern result asks for, or None where it is complete."""
+    if b'"input_required"' not in result:
+        return None
+    try:
+        view = msgspec.json.decode(result, type=InputRequired)
+    except msgspec.ValidationError:
+        return None
+    return view if view.result_type == "input_required" else None
+
+
+def input_required_result(asks: dict[str, dict[str, Any]], state: str) -> bytes:
+    """Return the modern result that asks: `asks` maps a key to `{"method": …, "params": …}`."""
+    return _encode({"resultType": "input_required", "inputRequests": asks, "requestState": state})
+
+
+def without_subscription(params: bytes) -> bytes:
+    """Return notification params without the id of the subscription that brought them."""
+    found = members(params)
+    if "_meta" not in found:
+        return params
+    meta = {k: v for k, v in members(bytes(found["_meta"])).items() if k != mcp.META_SUBSCRIPTION}
+    if meta:
+        found["_meta"] = Raw(_encode(meta))
+    else:
+        del found["_meta"]
+    return _encode(found)
+
+
+def with_subscription(params: bytes, id_: jsonrpc.Id) -> bytes:
+    """Return notification params that carry the core's own subscription id."""
+    found = members(params)
+    meta: dict[str, Any] = dict(members(bytes(found["_meta"]))) if "_meta" in found else {}
+    meta[mcp.META_SUBSCRIPTION] = id_
+    return with_members(params, {"_meta": meta})
+
+
+def discover_result(initialize: bytes, versions: tuple[str, ...]) -> bytes:
+    """Return the `server/discover` result that says what a legacy `initialize` result said."""
+    facts = members(initialize)
+    result: dict[str, Any] = {
+        "resultType": "complete",
+        "supportedVersions": list(versions),
+        "capabilities": modern_capabilities(bytes(facts.get("capabilities", Raw(b"{}")))),
+    }
+    if "instructions" in facts:
+        result["instructions"] = facts["instructions"]
+    result["ttlMs"], result["cacheScope"] = 0, "private"
+    if "serverInfo" in facts:
+        result["_meta"] = {mcp.META_SERVER: facts["serverInfo"]}
+    return _encode(result)
+
+
+def initialize_result(discover: bytes, version: str) -> bytes:
+    """Return the `initialize` result that says what a modern `server/discover` result said."""
+    facts = members(discover)
+    meta = members(bytes(facts["_meta"])) if "_meta" in facts else {}
+    info = facts.get("serverInfo") or meta.get(mcp.META_SERVER) or Raw(b'{"name":"unknown","version":"0"}')
+    result: dict[str, Any] = {
+        "protocolVersion": version,
+        "capabilities": legacy_capabilities(bytes(facts.get("capabilities", Raw(b"{}")))),
+        "serverInfo": info,
+    }
+    if "instructions" in facts:
+        result["instructions"] = facts["instructions"]
+    return _encode(result)
+
+
+def modern_capabilities(capabilities: bytes) -> dict[str, Any]:
+    """Return server capabilities for a modern core."""
+    return msgspec.json.decode(capabilities, type=dict[str, Any])
+
+
+def legacy_capabilities(capabilities: bytes) -> dict[str, Any]:
+    """Return server capabilities for a legacy core: the gateway itself serves log levels and subscriptions."""
+    found = msgspec.json.decode(capabilities, type=dict[str, Any])
+    found.setdefault("logging", {})
+    return found
+
+
+def _code(error: bytes) -> int | None:
+    code = msgspec.json.decode(error).get("code")
+    return code if isinstance(code, int) else None

@@ -1,0 +1,298 @@
+"""JSON-RPC 2.0 messages as bytes: read the envelope, leave the rest verbatim, write with another id.
+
+Owns what is a message and what is not. Never decodes `params`, `result` or `error`; never knows a method.
+Reading a 300-byte message costs about 0.6 µs, since everything but the envelope stays `msgspec.Raw`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+Id: TypeAlias = int | str
+"""A request id. Integers and strings are different ids: `9` is not `"9"`."""
+
+Kind: TypeAlias = Literal["request", "notification", "response", "error"]
+
+EMPTY: Final = Raw(b"")
+MAX_DEPTH: Final = 200
+"""Deeper JSON is refused: no known message nests past 40, and a recursive reader dies somewhere past 1 000."""
+MAX_DIGITS: Final = 8192
+"""A longer run of digits outside a string is a number that stalls other readers."""
+
+
+class BadMessage(Exception):  # noqa: N818 - a verdict about a peer's message, not an error of ours
+    """Bytes that are no message.
+
+    `reason` is stable (`not-json`, `not-utf8`, `duplicate-key`, `too-deep`, `bad-id`, `batch`, `shape`,
+    `number`); `id` is the id that could still be read, for whoever waits for an answer under it.
+    """
+
+    def __init__(self, reason: str, message: str, id: Id | None = None) -> None:  # noqa: A002
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.id = id
+
+
+class Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """One message. Absent members are `UNSET` or empty; `params`, `result`, `error` are bytes as received."""
+
+    jsonrpc: str = ""
+    id: int | str | UnsetType | None = UNSET
+    method: str = ""
+    params: Raw = EMPTY
+    result: Raw = EMPTY
+    error: Raw = EMPTY
+
+
+class _Loose(msgspec.Struct, gc=False):
+    """An envelope with members that no specification names yet; they are kept by `extra`."""
+
+    jsonrpc: str = ""
+    id: int | str | UnsetType | None = UNSET
+    method: str = ""
+    params: Raw = EMPTY
+    result: Raw = EMPTY
+    error: Raw = EMPTY
+
+
+_strict: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
+_loose: msgspec.json.Decoder[_Loose] = msgspec.json.Decoder(_Loose)
+_members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
+_encode = msgspec.json.Encoder().encode
+
+_ID = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")')
+_KNOWN: Final = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
+
+
+def read(data: bytes) -> Envelope:
+    """Return the envelope of one whole message.
+
+    Raises:
+        BadMessage: If the bytes are not one JSON-RPC message.
+    """
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as fault:
+            raise BadMessage("not-utf8", f"not UTF-8 at byte {fault.start}", salvage_id(data)) from None
+    try:
+        envelope = _strict.decode(data)
+    except (msgspec.DecodeError, RecursionError, ValueError) as fault:
+        envelope = _second_look(data, fault)
+    else:
+        if not _plain(envelope, len(data)):
+            _refuse_duplicates(data)
+    if len(data) > MAX_DIGITS and _endless_number(data):
+        raise BadMessage("number", f"a number of more than {MAX_DIGITS} digits", salvage_id(data))
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth(data) > MAX_DEPTH:
+        raise BadMessage("too-deep", f"JSON nested deeper than {MAX_DEPTH}", salvage_id(data))
+    return envelope
+
+
+def kind_of(envelope: Envelope) -> Kind:
+    """Return what the envelope is.
+
+    Raises:
+        BadMessage: If its members contradict each other (a method with a result, neither, an id of null).
+    """
+    has_id = envelope.id is not UNSET
+    if envelope.method:
+        if envelope.result or envelope.error:
+            raise BadMessage("shape", "a message with both a method and a result or error")
+        if not has_id:
+            return "notification"
+        if envelope.id is None:
+            raise BadMessage("bad-id", "a request whose id is null")
+        return "request"
+    if not has_id:
+        raise BadMessage("shape", "a message with neither a method nor an id")
+    if bool(envelope.result) == bool(envelope.error):
+        id_ = envelope.id if isinstance(envelope.id, int | str) else None
+        raise BadMessage("shape", "a response needs either a result or an error", id_)
+    return "error" if envelope.error else "response"
+
+
+def salvage_id(data: bytes) -> Id | None:
+    """Return the first id that can be read out of damaged bytes, or None."""
+    found = _ID.search(data[:65536]) or _ID.search(data[-4096:])
+    if found is None:
+        return None
+    try:
+        id_ = msgspec.json.decode(found.group(1))
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return id_ if isinstance(id_, int | str) else None
+
+
+def depth(data: bytes) -> int:
+    """Return how deep the JSON in `data` nests, counting brackets outside strings."""
+    deepest = level = 0
+    for match in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', data):
+        token = match.group()
+        if token in (b"[", b"{"):
+            level += 1
+            deepest = max(deepest, level)
+        elif token in (b"]", b"}"):
+            level -= 1
+    return deepest
+
+
+def encode_id(id_: Id) -> bytes:
+    """Return the id as JSON, with its type."""
+    return b"%d" % id_ if id_.__class__ is int else _encode(id_)
+
+
+def request(id_: Id, method: str, params: bytes) -> bytes:
+    """Return a request. Empty `params` are left out."""
+    if not params:
+        return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (encode_id(id_), _encode(method))
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode_id(id_), _encode(method), params)
+
+
+def notification(method: str, params: bytes = b"") -> bytes:
+    """Return a notification. Empty `params` are left out."""
+    if not params:
+        return b'{"jsonrpc":"2.0","method":%b}' % _encode(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_encode(method), params)
+
+
+def response(id_: Id, result: bytes) -> bytes:
+    """Return a success response."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id_), result)
+
+
+def error(id_: Id | None, body: bytes) -> bytes:
+    """Return an error response around an encoded error object. `id_` is None where no id could be read."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (b"null" if id_ is None else encode_id(id_), body)
+
+
+def with_id(data: bytes, envelope: Envelope, id_: Id) -> bytes:
+    """Return the same message under another id, with members that we do not know kept."""
+    if envelope.method:
+        out = request(id_, envelope.method, bytes(envelope.params))
+    elif envelope.error:
+        out = error(id_, bytes(envelope.error))
+    else:
+        out = response(id_, bytes(envelope.result))
+    return out if envelope.jsonrpc == "2.0" else _with_extra(out, data)
+
+
+def encode(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    """Return compact JSON."""
+    return _encode(value)
+
+
+def _with_extra(out: bytes, data: bytes) -> bytes:
+    extra = [(key, value) for key, value in _members.decode(data).items() if key not in _KNOWN]
+    return out[:-1] + b"".join(b",%b:%b" % (_encode(key), value) for key, value in extra) + b"}"
+
+
+def _plain(envelope: Envelope, length: int) -> bool:
+    """Whether the length leaves no room for a repeated member (compact JSON, or Python's spaced default)."""
+    members = 0
+    size = 2
+    if envelope.jsonrpc:
+        members, size = 1, size + 10 + 2 + len(envelope.jsonrpc)
+    id_ = envelope.id
+    if id_ is not UNSET:
+        members += 1
+        size += 5 + (len(encode_id(id_)) if id_ is not None else 4)
+    if envelope.method:
+        members += 1
+        size += 9 + 2 + len(envelope.method)
+    if envelope.params:
+        members += 1
+        size += 9 + len(envelope.params)  # pyright: ignore[reportArgumentType]
+    if envelope.result:
+        members += 1
+        size += 9 + len(envelope.result)  # pyright: ignore[reportArgumentType]
+    if envelope.error:
+        members += 1
+        size += 8 + len(envelope.error)  # pyright: ignore[reportArgumentType]
+    size += members - 1
+    return length in (size, size + 2 * members - 1)
+
+
+def _second_look(data: bytes, fault: Exception) -> Envelope:
+    if isinstance(fault, RecursionError):
+        raise BadMessage("too-deep", "JSON nested too deep to read", salvage_id(data)) from None
+    if not isinstance(fault, msgspec.ValidationError):
+        raise BadMessage("not-json", str(fault), salvage_id(data)) from None
+    if data.lstrip()[:1] == b"[":
+        raise BadMessage("batch", "a batch; no revision since 2025-06-18 allows one") from None
+    if "unknown field" not in str(fault):
+        reason = "bad-id" if "$.id" in str(fault) else "shape"
+        raise BadMessage(reason, str(fault), None if reason == "bad-id" else salvage_id(data)) from None
+    _refuse_duplicates(data)
+    try:
+        loose = _loose.decode(data)
+    except (msgspec.DecodeError, ValueError) as again:
+        raise BadMessage("shape", str(again), salvage_id(data)) from None
+    # A version that is not "2.0" is what tells `with_id` to look for members that we do not know.
+    return Envelope(
+        jsonrpc="",
+        id=loose.id,
+        method=loose.method,
+        params=loose.params,
+        result=loose.result,
+        error=loose.error,
+    )
+
+
+def _refuse_duplicates(data: bytes) -> None:
+    top: list[tuple[str, object]] = []
+
+    def keep(pairs: list[tuple[str, object]]) -> None:
+        nonlocal top
+        top = pairs
+
+    try:
+        json.loads(data, object_pairs_hook=keep)
+    except RecursionError:
+        raise BadMessage("too-deep", "JSON nested too deep to read", salvage_id(data)) from None
+    except ValueError as fault:
+        raise BadMessage("number", str(fault), salvage_id(data)) from None
+    names = [name for name, _ in top]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadMessage("duplicate-key", f"the member `{twice[0]}` stands twice", salvage_id(data))
+
+
+def _endless_number(data: bytes) -> bool:
+    """Look at one byte in every 2 KiB first: a run past the limit covers at least three of them."""
+    if re.search(rb"[0-9]{3}", data[::2048]) is None:
+        return False
+    return any(
+        len(match.group()) > MAX_DIGITS and not match.group().startswith(b'"')
+        for match in re.finditer(rb'"(?:[^"\\]|\\.)*"|[0-9.]+', data)
+    )
+
+
+def split(data: bytes) -> list[bytes]:
+    """Return the JSON objects that stand one after another in `data`; empty where it is not just objects."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return []
+    decoder = json.JSONDecoder()
+    parts: list[bytes] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(value, dict):
+            return []
+        parts.append(text[at:end].encode())
+        at = end
+    return parts
