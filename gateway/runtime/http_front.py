@@ -7,31 +7,28 @@ Owns the socket, the sessions by their ids, and what is refused before a receive
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gateway.protocol import http_rules
+from gateway.protocol.errors import JSONRPC
 from gateway.runtime.http_reply import Receive, Reply, Send, respond
-from gateway.runtime.http_session import Session, Single
+from gateway.runtime.http_server import AsgiServer
+from gateway.runtime.http_session import Session
+from gateway.runtime.http_single import Single
 from transports import http_headers as names
 from transports.base import Acceptor, Hello, Limits, Origin, TransportError
-
-Check: TypeAlias = Callable[[http_rules.Headers], "http_rules.Refuse | str | None"]
-"""Looks at a request's headers before anything else; returns a refusal, or who was authenticated, or None."""
+from transports.guard import Failures, Guard, Verdict, loopback_hosts
 
 Scope: TypeAlias = dict[str, Any]
-
-_READ_BYTES: Final = 65536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +63,12 @@ class FrontOptions:
     """For answers that are being written when the front stops."""
 
 
+def loopback_guard(port: int) -> Guard:
+    """The rules of a listener for this machine alone: its own names as Host and as Origin, and no token."""
+    hosts = loopback_hosts(port)
+    return Guard(hosts=hosts, origins=frozenset(f"http://{host}" for host in hosts))
+
+
 class HttpFront:
     """Listens for MCP over HTTP and hands each session, or each single exchange, to an acceptor."""
 
@@ -74,21 +77,26 @@ class HttpFront:
         accept: Acceptor,
         mint: Callable[[], str],
         *,
-        check: Check | None = None,
+        guard: Callable[[int], Guard] | None = None,
         options: FrontOptions | None = None,
     ) -> None:
-        """`mint` returns a new session id: visible ASCII that nobody can guess."""
+        """`mint` returns a new session id: visible ASCII that nobody can guess.
+
+        `guard` makes the rules for the port that was bound; `loopback_guard` unless given.
+        """
         self._accept = accept
         self._mint = mint
-        self._check = check
+        self._make_guard = guard or loopback_guard
+        self._guard = Guard(hosts=frozenset())
+        self._failures = Failures()
         self._options = options or FrontOptions()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._seen: dict[str, float] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._clients: dict[Reply, tuple[str, int] | None] = {}
         self._singles: set[Single] = set()
-        self._server: uvicorn.Server | None = None
-        self._socket: socket.socket | None = None
+        self._server: AsgiServer | None = None
+        self._url = ""
         self._stopping = False
         self.app = Starlette(
             routes=[Route(self._options.path, endpoint=_Endpoint(self)), Route("/livez", _livez)]
@@ -97,10 +105,7 @@ class HttpFront:
     @property
     def address(self) -> str:
         """The URL of the endpoint, once started."""
-        assert self._socket is not None
-        host, port = self._socket.getsockname()[:2]
-        scheme = "https" if self._options.tls_cert else "http"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{self._options.path}"
+        return self._url
 
     @property
     def sessions(self) -> int:
@@ -114,38 +119,16 @@ class HttpFront:
             TransportError: (`refused`) if the address cannot be bound.
         """
         options = self._options
-        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.setblocking(False)  # noqa: FBT003
-            sock.bind((options.host, options.port))
-        except OSError as fault:
-            sock.close()
-            raise TransportError(
-                "refused", f"cannot listen on {options.host}:{options.port}: {fault}"
-            ) from None
-        config = uvicorn.Config(
-            self.app,
-            http=_Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=options.stop_s,
-            ssl_certfile=options.tls_cert,
-            ssl_keyfile=options.tls_key,
+        self._server = AsgiServer(
+            options.host,
+            options.port,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            stop_s=options.stop_s,
         )
-        config.load()
-        server = uvicorn.Server(config)
-        # Started without its main loop, which wakes ten times a second and takes the signals over.
-        server.lifespan = config.lifespan_class(config)
-        self._socket = sock
-        await server.startup(sockets=[sock])
-        self._server = server
+        self._guard = self._make_guard(self._server.port)
+        self._url = f"{self._server.origin}{options.path}"
+        await self._server.start(self.app)
 
     async def stop(self) -> None:
         """Stop listening, end every session and exchange, and wait until their connections are closed."""
@@ -158,16 +141,16 @@ class HttpFront:
             single.close()
         if self._server is not None:
             server, self._server = self._server, None
-            await server.shutdown()
+            await server.stop()
 
     # HTTP
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request to the endpoint (ASGI)."""
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        checked = None if self._check is None else self._check(headers)
-        if isinstance(checked, http_rules.Refuse):
-            await _refuse(send, checked)
+        verdict = self._guard.judge(headers)
+        if not verdict.allowed:
+            await self._turn_away(verdict, scope, send)
             return
         if self._stopping or len(self._clients) >= self._options.max_exchanges:
             refuse = http_rules.refusal(503, -32000, "too many requests are being served; try again later")
@@ -179,7 +162,7 @@ class HttpFront:
             if body is None:
                 return
             decision = body if isinstance(body, http_rules.Refuse) else http_rules.judge_body(decision, body)
-        exchange = _Request(scope, receive, send, headers, checked)
+        exchange = _Request(scope, receive, send, headers, verdict.principal)
         match decision:
             case http_rules.Refuse():
                 await _refuse(send, decision)
@@ -200,6 +183,17 @@ class HttpFront:
                     if session is None
                     else respond(send, 200, b"", [])
                 )
+
+    async def _turn_away(self, verdict: Verdict, scope: Scope, send: Send) -> None:
+        client = scope.get("client")
+        verdict = self._failures.count(
+            client[0] if client else "", asyncio.get_running_loop().time(), verdict
+        )
+        refuse = http_rules.refusal(verdict.status, JSONRPC["denied"], verdict.reason)
+        headers = refuse.headers
+        if verdict.status == 401:
+            headers = (*headers, ("www-authenticate", "Bearer"))
+        await _refuse(send, http_rules.Refuse(refuse.status, refuse.body, headers))
 
     async def _body(self, receive: Receive) -> bytes | http_rules.Refuse | None:
         """Read a request's body; None where the client went away."""
@@ -291,7 +285,7 @@ class HttpFront:
             refuse = http_rules.refusal(400, http_rules.INVALID_REQUEST, fault.message, parts[0].id)
             await _refuse(request.send, refuse)
             return
-        with _Busy(self, session):
+        with self._busy(session):
             session.deliver(parts, request.public())
             if reply is None:
                 await respond(request.send, 202, b"", [(names.SESSION.encode(), session.id.encode())])
@@ -308,7 +302,7 @@ class HttpFront:
             why = "the events after this id are no longer kept"
             await _refuse(request.send, http_rules.refusal(400, http_rules.INVALID_REQUEST, why))
             return
-        with _Busy(self, session):
+        with self._busy(session):
             await self._reply(reply, request)
 
     async def _reply(self, reply: Reply, request: _Request) -> None:
@@ -324,11 +318,8 @@ class HttpFront:
     def _abort(self, reply: Reply) -> None:
         """Cut the connection of a client that takes nothing."""
         client = self._clients.get(reply)
-        if client is None or self._server is None:
-            return
-        for connection in list(self._server.server_state.connections):
-            if getattr(connection, "client", None) == client:
-                connection.transport.abort()
+        if client is not None and self._server is not None:
+            self._server.abort(client)
 
     # Sessions
 
@@ -348,16 +339,19 @@ class HttpFront:
         self._sessions.pop(session.id, None)
         self._seen.pop(session.id, None)
 
-    def enter(self, session: Session) -> None:
-        """Note that a request of the session is being served."""
+    @contextmanager
+    def _busy(self, session: Session) -> Generator[None]:
+        """Hold a session while a request of it is served; without another one it will have ended in time."""
         session.busy += 1
         self._seen.pop(session.id, None)
+        try:
+            yield
+        finally:
+            session.busy -= 1
+            if not session.busy and not session.over:
+                self._rest(session)
 
-    def leave(self, session: Session) -> None:
-        """Note that it is not any more; without another one the session will have ended in time."""
-        session.busy -= 1
-        if session.busy or session.over:
-            return
+    def _rest(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
         self._sessions.move_to_end(session.id)
         self._seen[session.id] = loop.time()
@@ -374,20 +368,6 @@ class HttpFront:
                 self._sweeper = loop.call_at(seen + idle_s, self._sweep)
                 return
             self._sessions[session_id].end(TransportError("idle", f"the session was silent for {idle_s:g} s"))
-
-
-class _Busy:
-    """A request of a session, while it is served."""
-
-    def __init__(self, front: HttpFront, session: Session) -> None:
-        self._front = front
-        self._session = session
-
-    def __enter__(self) -> None:
-        self._front.enter(self._session)
-
-    def __exit__(self, *_: object) -> None:
-        self._front.leave(self._session)
 
 
 @dataclass(slots=True)
@@ -423,15 +403,6 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._front.serve(scope, receive, send)
-
-
-class _Protocol(H11Protocol):
-    """uvicorn's HTTP/1.1, with reads of at most 64 KiB: the allocator makes larger ones dear."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        if hasattr(transport, "max_size"):
-            transport.max_size = _READ_BYTES  # pyright: ignore[reportAttributeAccessIssue]
-        super().connection_made(transport)
 
 
 async def _refuse(send: Send, refuse: http_rules.Refuse) -> None:

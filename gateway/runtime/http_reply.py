@@ -17,6 +17,7 @@ from transports import sse
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+JSON_TYPE: Final = ((b"content-type", names.JSON.encode()),)
 _JOIN_BYTES: Final = 65536
 _STREAM_HEADERS: Final = (
     (b"content-type", names.EVENTS.encode()),

@@ -1,0 +1,107 @@
+"""A uvicorn server without its habits: no signal handlers, no ten wake-ups a second, no exit of the process.
+
+Owns one listening socket and the connections to it. What is served is an ASGI application that is handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from transports.base import TransportError
+
+_READ_BYTES: Final = 65536
+_KEEP_ALIVE_S: Final = 75
+
+
+class AsgiServer:
+    """Listens at one address and serves one application."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls_cert: str | None = None,
+        tls_key: str | None = None,
+        stop_s: int = 2,
+    ) -> None:
+        """Bind, without listening yet; port 0 takes a free one. `stop_s` bounds what `stop` waits for.
+
+        Raises:
+            TransportError: (`refused`) if the address cannot be bound.
+        """
+        self.tls = tls_cert is not None
+        self._tls_cert = tls_cert
+        self._tls_key = tls_key
+        self._stop_s = stop_s
+        self._server: uvicorn.Server | None = None
+        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.setblocking(False)  # noqa: FBT003
+            self._socket.bind((host, port))
+        except OSError as fault:
+            self._socket.close()
+            raise TransportError("refused", f"cannot listen on {host}:{port}: {fault}") from None
+        bound: tuple[Any, ...] = self._socket.getsockname()
+        self.host = str(bound[0])
+        self.port = int(bound[1])
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port that clients reach the server at."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+
+    async def start(self, app: Any) -> None:
+        """Serve `app` from now on."""
+        config = uvicorn.Config(
+            app,
+            http=_Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=self._stop_s,
+            ssl_certfile=self._tls_cert,
+            ssl_keyfile=self._tls_key,
+        )
+        config.load()
+        server = uvicorn.Server(config)
+        # Started by its parts, since its main loop would poll and `serve` would take the signals over.
+        server.lifespan = config.lifespan_class(config)
+        await server.startup(sockets=[self._socket])
+        self._server = server
+
+    async def stop(self) -> None:
+        """Take no more connections, and wait until those that are open have ended, or end them."""
+        server, self._server = self._server, None
+        if server is None:
+            self._socket.close()
+        else:
+            await server.shutdown(sockets=[self._socket])
+
+    def abort(self, client: tuple[str, int]) -> None:
+        """Cut the connection from `client`, an address and port, without sending what is queued for it."""
+        if self._server is None:
+            return
+        for connection in list(self._server.server_state.connections):
+            if isinstance(connection, _Protocol) and connection.client == client:
+                connection.transport.abort()
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's HTTP/1.1, with reads of at most 64 KiB: the allocator makes larger ones dear."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES  # pyright: ignore[reportAttributeAccessIssue]
+        super().connection_made(transport)
