@@ -43,8 +43,10 @@ class RowError(Exception):
 
 
 def rows(*, everything: bool = False) -> list[Row]:
-    """All rows, in the order of the table; `everything` adds the carriers that are not asked for."""
+    """All rows, in the order of the table; `everything` adds what tests our own scripts and more carriers."""
     table = [Row("server", revision, OWN_ERA[revision], "direct") for revision in REVISIONS]
+    if everything:
+        table += [Row("client", revision, "-", "direct") for revision in REVISIONS]
     carriers = SOUTHBOUND + (MORE_SOUTHBOUND if everything else ())
     for revision in REVISIONS:
         for era in ERAS:
@@ -145,11 +147,11 @@ async def gateway(peer: str, folder: Path) -> AsyncGenerator[str]:
         yield address[0]
 
 
-async def suite(arguments: list[str], folder: Path, log: Path, limit_s: float) -> None:
-    """Run the suite's command line with its results in `folder`."""
+async def suite(arguments: list[str], folder: Path, log: Path, limit_s: float, **more: str) -> None:
+    """Run the suite's command line with its results in `folder` and `more` in its environment."""
     command = [str(tooling.node()), str(tooling.script("conformance")), *arguments, "-o", str(folder)]
     with log.open("ab") as stdout:
-        async with process(command, log, stdout=stdout.fileno(), env=tooling.environment()) as child:
+        async with process(command, log, stdout=stdout.fileno(), env=tooling.environment() | more) as child:
             try:
                 await asyncio.wait_for(child.wait(), limit_s)
             except TimeoutError:
@@ -190,13 +192,14 @@ async def run_server_row(row: Row, folder: Path, timeout_ms: int) -> None:
 async def run_client_row(row: Row, score: Score, folder: Path, jobs: int) -> None:
     """The suite as server, our client side as the command it starts; one run of the suite a scenario."""
     gate = asyncio.Semaphore(jobs)
+    direct = {"CONFORMANCE_DIRECT": "1"} if row.southbound == "direct" else {}
     command = f"{sys.executable} -m tests.conformance.client"
 
     async def one(scenario: str) -> None:
         arguments = ["client", "--command", command, "--scenario", scenario, "--spec-version", row.revision]
         log = folder / f"{scenario.replace('/', '_')}.log"
         async with gate:
-            await suite([*arguments, "--force", "--timeout", "40000"], folder / "results", log, 60)
+            await suite([*arguments, "--force", "--timeout", "40000"], folder / "results", log, 60, **direct)
 
     async with asyncio.TaskGroup() as group:
         for scenario in score.scored:
@@ -280,7 +283,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="regular expression that a row's name must contain")
     parser.add_argument("--direct", action="store_true", help="only the rows without a gateway")
-    parser.add_argument("--all", action="store_true", help="unix sockets and HTTP+SSE southbound too")
+    parser.add_argument(
+        "--all", action="store_true", help="unix sockets and HTTP+SSE southbound too, and all --direct"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="rows at a time")
     parser.add_argument("--timeout", type=int, default=8000, help="ms that one scenario may take")
     parser.add_argument(
@@ -289,7 +294,9 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="say what failed in each scenario")
     parser.add_argument("--list", action="store_true", help="print the names of the rows")
     options = parser.parse_args()
-    chosen = [row for row in rows(everything=options.all) if re.search(options.only, row.name)]
+    chosen = [
+        row for row in rows(everything=options.all or options.direct) if re.search(options.only, row.name)
+    ]
     if options.direct:
         chosen = [row for row in chosen if row.southbound == "direct"]
     if options.list:

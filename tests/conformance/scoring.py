@@ -32,7 +32,7 @@ class Row:
     def name(self) -> str:
         """What `--only` matches and the expected-failures file names."""
         if self.side == "client":
-            return f"client/{self.revision}"
+            return f"client/{self.revision}/{self.southbound}"
         return f"{self.revision}/{self.server_era}/{self.southbound}"
 
 

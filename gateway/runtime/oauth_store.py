@@ -1,0 +1,99 @@
+"""Where the tokens of upstream servers are kept: one file a server, which only its owner can read.
+
+Owns the files and the hint when an access token runs out, which the protocol's own storage does not remember.
+Knows nothing of flows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from pathlib import Path
+
+import msgspec
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+from gateway.config.places import state_dir
+
+
+class _Kept(msgspec.Struct, omit_defaults=True):
+    """What a file holds. The two records are the protocol library's own, as it wrote them."""
+
+    server: str = ""
+    tokens: msgspec.Raw | None = None
+    client: msgspec.Raw | None = None
+    expires_at: float | None = None
+
+
+def token_file(server_url: str, directory: Path | None = None) -> Path:
+    """Return the file of one server; its name tells nobody which server that is."""
+    name = hashlib.sha256(server_url.encode()).hexdigest()[:32]
+    return (directory or state_dir() / "oauth") / f"{name}.json"
+
+
+class TokenFile:
+    """Tokens and client registration of one server, as the protocol library's provider wants them."""
+
+    def __init__(self, path: Path, server_url: str, client: OAuthClientInformationFull | None = None) -> None:
+        """Keep in `path`; `client` is a registration that was configured and overrules a stored one."""
+        self._path = path
+        self._server = server_url
+        self._configured = client
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the stored access token runs out, in seconds of the wall clock; None: not known."""
+        return self._load().expires_at
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the stored tokens."""
+        kept = self._load().tokens
+        return None if kept is None else OAuthToken.model_validate_json(bytes(kept))
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store tokens."""
+        kept = self._load()
+        kept.tokens = msgspec.Raw(tokens.model_dump_json(exclude_none=True).encode())
+        kept.expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        self._save(kept)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the configured registration, else the stored one."""
+        if self._configured is not None:
+            return self._configured
+        kept = self._load().client
+        return None if kept is None else OAuthClientInformationFull.model_validate_json(bytes(kept))
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Store a registration. Tokens of an earlier one are of no use and go."""
+        kept = _Kept(client=msgspec.Raw(client_info.model_dump_json(exclude_none=True).encode()))
+        self._save(kept)
+
+    def registered_port(self) -> int | None:
+        """Return the port of the redirect that was registered, so that the same one can be used again."""
+        kept = self._load().client
+        if kept is None:
+            return None
+        uris = OAuthClientInformationFull.model_validate_json(bytes(kept)).redirect_uris or []
+        return uris[0].port if uris else None
+
+    def _load(self) -> _Kept:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return _Kept()
+
+    def _save(self, kept: _Kept) -> None:
+        """Replace the file whole: a reader sees the old tokens or the new ones."""
+        kept.server = self._server
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            os.write(fd, msgspec.json.encode(kept))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(draft, self._path)
