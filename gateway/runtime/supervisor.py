@@ -1,0 +1,446 @@
+"""One peer's process: started, watched, stopped with everything that it started.
+
+Owns the process, its pipes until somebody takes them, its stderr, and the stop sequence. Does not decide
+about restarts (`gateway.calls.restart` does), does not read stdout or write stdin (a transport does), and is
+told the whole environment rather than choosing it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.runtime.processes import MARK, Owner
+from gateway.runtime.stderr import StderrLine, StderrTap
+from gateway.runtime.tether import (
+    KEEPER_START_S,
+    BareTether,
+    KeptTether,
+    Launch,
+    ProcessLimits,
+    Tether,
+    keeper_works,
+)
+from transports.base import TransportError
+
+__all__ = [
+    "Exit",
+    "PeerListener",
+    "PeerProcess",
+    "PeerSpec",
+    "ProcessLimits",
+    "SpawnError",
+    "StderrLine",
+    "StopReport",
+    "stop_all",
+]  # fmt: skip
+
+LINGER_S = 0.5
+"""What others of the tree get after the peer itself ended, before SIGTERM, and again before SIGKILL."""
+KILL_WAIT_S = 1.0
+STOP_ALL_S = 6.0
+
+_COMES_WITH = {
+    "npx": "Node.js", "node": "Node.js", "npm": "Node.js", "uvx": "uv", "uv": "uv", "deno": "Deno",
+    "bunx": "Bun", "bun": "Bun", "docker": "Docker", "pipx": "pipx",
+}  # fmt: skip
+_BLANKS = "it holds blanks: give program and arguments as separate items of the list"
+_MEMORY_WORDS = (b"MemoryError", b"out of memory", b"Out of memory", b"Cannot allocate memory", b"bad_alloc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSpec:
+    """How to start a peer."""
+
+    command: tuple[str, ...]
+    """Program and arguments. Never a shell line."""
+    environment: Mapping[str, str]
+    """The whole environment."""
+    directory: str | None = None
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    keeper: bool = True
+    """Run it under a keeper where the system can."""
+    grace_s: float = 2.0
+    """Wait after closing stdin before SIGTERM, and after SIGTERM before SIGKILL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a peer's process ended."""
+
+    code: int | None
+    """Exit code; None for a signal."""
+    signal: str | None
+    """Name of the signal, such as `SIGKILL`."""
+    stderr_tail: bytes
+    """The last 64 KiB of stderr. Unredacted."""
+    limit: str | None = None
+    """`cpu` or `processes`; `memory` where memory is limited and the last words were about memory."""
+    cpu_ms: int = 0
+    max_rss_kb: int = 0
+
+    def __str__(self) -> str:
+        """Say it in words: `exited with code 3`."""
+        how = f"exited with code {self.code}" if self.signal is None else f"was ended by {self.signal}"
+        return how if self.limit is None else f"{how} (over its limit: {self.limit})"
+
+    def last_words(self, lines: int = 5, size: int = 2048) -> str:
+        """Return the end of stderr for an error message, control characters escaped. Unredacted."""
+        text = self.stderr_tail[-size:].decode(errors="replace").strip()
+        return "\n".join(
+            "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
+            for line in text.splitlines()[-lines:]
+        )
+
+
+class SpawnError(TransportError):
+    """A peer's process could not be started.
+
+    `reason` is `not-found`, `not-executable`, `no-directory`, `bad-command` or `spawn-failed`; `details`
+    holds `command` (the program alone, since arguments may be secret), `errno` if there is one, and `hint`.
+    """
+
+    def __init__(self, reason: str, command: str, message: str, hint: str, number: int | None = None) -> None:
+        details: dict[str, object] = {"command": command, "hint": hint}
+        if number is not None:
+            details["errno"] = errno.errorcode.get(number, str(number))
+        super().__init__(reason, f"{message}: {hint}" if hint else message, details)
+
+
+class PeerListener(Protocol):
+    """What a peer's process tells. Calls come on the event loop and do not block."""
+
+    def stderr(self, line: StderrLine) -> None:
+        """One line, at most fifty a second. Lines of what it started may follow `exited`."""
+        ...
+
+    def exited(self, how: Exit) -> None:
+        """The process itself ended; asked or not. Once. What it wrote to stdout is still in the pipe."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopReport:
+    """What stopping took."""
+
+    exit: Exit | None
+    """None where it has not ended."""
+    stage: str
+    """What ended it: `already`, `stdin`, `term`, `kill`."""
+    left: tuple[int, ...] = ()
+    """Pids of the tree that would not end."""
+
+
+class PeerProcess:
+    """A running peer. Made by `start`; stays usable for questions after the process has ended."""
+
+    def __init__(self, spec: PeerSpec, listener: PeerListener) -> None:
+        """Use `start`."""
+        self._spec = spec
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._tether: Tether | None = None
+        self._stderr: StderrTap | None = None
+        self._pipes: list[int] = []
+        self._limit: str | None = None
+        self._gone = asyncio.Event()
+        self._exited = asyncio.Event()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._stopping: asyncio.Task[StopReport] | None = None
+        self.close_stdin: Callable[[], None] | None = self._close_own_stdin
+        """How stopping closes the peer's stdin. Whoever takes the pipes sets it; None begins with SIGTERM."""
+        self.exit: Exit | None = None
+        """How it ended; None while it runs."""
+        self.left: tuple[int, ...] = ()
+        """Pids that outlived even SIGKILL."""
+        self.mark = ""
+        """The value of `TIELINE_OWNER` in the environment of all of its tree."""
+
+    @classmethod
+    async def start(cls, spec: PeerSpec, listener: PeerListener, owner: Owner | None = None) -> PeerProcess:
+        """Start the program; returns once the system has accepted it, not once it is ready to serve.
+
+        Raises:
+            SpawnError: it could not be started; nothing is left of the attempt.
+        """
+        executable = _find(spec)
+        process = cls(spec, listener)
+        process.mark = (owner or Owner.this_process()).mark()
+        await process._spawn(executable)
+        return process
+
+    @property
+    def pid(self) -> int:
+        """The peer's own pid, also of its process group and session."""
+        return self._tether.pid if self._tether else 0
+
+    @property
+    def keeper_pid(self) -> int | None:
+        """The keeper's pid; None without one."""
+        return self._tether.keeper_pid if isinstance(self._tether, KeptTether) else None
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of its tree is left to wait for."""
+        return self._gone.is_set()
+
+    @property
+    def stderr_tail(self) -> bytes:
+        """The end of stderr so far. Unredacted."""
+        return self._stderr.tail if self._stderr else b""
+
+    def take_pipes(self) -> tuple[int, int]:
+        """Hand over the descriptors to read its stdout from and to write its stdin to; both do not block.
+
+        The caller closes them from now on, and sets `close_stdin`.
+        """
+        read_end, write_end = self._pipes
+        self._pipes = []
+        self.close_stdin = None
+        return read_end, write_end
+
+    async def wait(self) -> Exit:
+        """Wait until the process itself has ended."""
+        await self._exited.wait()
+        assert self.exit is not None
+        return self.exit
+
+    async def wait_gone(self) -> None:
+        """Wait until nothing of its tree is left."""
+        await self._gone.wait()
+
+    async def stop(self) -> StopReport:
+        """End it: close stdin, grace, SIGTERM, grace, SIGKILL to the whole tree, one second. Never raises.
+
+        Calling again joins the stop under way; being cancelled does not halt it.
+        """
+        if self._stopping is None:
+            self._stopping = self._loop.create_task(self._stop(), name=f"stop {self.pid}")
+        return await asyncio.shield(self._stopping)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole tree, now."""
+        if self._tether is not None and not self._gone.is_set():
+            self._tether.kill()
+
+    async def _stop(self) -> StopReport:
+        if self._gone.is_set() or self._tether is None:
+            return StopReport(exit=self.exit, stage="already", left=self.left)
+        if self.close_stdin is not None:
+            self.close_stdin()
+            if await self._gone_within(self._spec.grace_s):
+                return StopReport(exit=self.exit, stage="stdin", left=self.left)
+        self._tether.terminate()
+        if await self._gone_within(self._spec.grace_s):
+            return StopReport(exit=self.exit, stage="term", left=self.left)
+        self._tether.kill()
+        if not await self._gone_within(KILL_WAIT_S):
+            return StopReport(exit=self.exit, stage="kill", left=self.left or (self.pid,))
+        return StopReport(exit=self.exit, stage="kill", left=self.left)
+
+    async def _gone_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._gone.wait(), seconds)
+        return self._gone.is_set()
+
+    async def _spawn(self, executable: str) -> None:
+        stdin_read, stdin_write = os.pipe()
+        stdout_read, stdout_write = os.pipe()
+        stderr_read, stderr_write = os.pipe()
+        theirs = (stdin_read, stdout_write, stderr_write)
+        self._pipes = [stdout_read, stdin_write]
+        try:
+            for end in self._pipes:
+                os.set_blocking(end, False)
+            launch = Launch(
+                executable=executable, command=self._spec.command,
+                environment={**self._spec.environment, MARK: self.mark},
+                directory=self._spec.directory, limits=self._spec.limits, mark=self.mark,
+                stdin=stdin_read, stdout=stdout_write, stderr=stderr_write,
+            )  # fmt: skip
+            tether = self._launch(launch)
+        except (OSError, ValueError) as fault:
+            os.close(stderr_read)
+            self._close_pipes()
+            raise _explain(self._spec, executable, fault) from fault
+        finally:
+            for end in theirs:
+                os.close(end)
+        self._stderr = StderrTap(stderr_read, self._listener.stderr)
+        self._tether = tether
+        if isinstance(tether, KeptTether):
+            await self._await_keeper(tether, executable)
+
+    def _launch(self, launch: Launch) -> KeptTether | BareTether:
+        if self._spec.keeper and keeper_works():
+            return KeptTether(launch, self)
+        if threading.current_thread() is not threading.main_thread():
+            # A program that asks to die with its parent (PDEATHSIG) dies with the thread that spawned it.
+            raise OSError(errno.ENOTSUP, "without a keeper it can be started from the main thread alone")
+        return BareTether(launch, self)
+
+    async def _await_keeper(self, tether: KeptTether, executable: str) -> None:
+        try:
+            await asyncio.wait_for(asyncio.shield(tether.started), KEEPER_START_S)
+        except (OSError, asyncio.CancelledError) as fault:
+            # TimeoutError is an OSError. Letting go makes the keeper end whatever there is of the peer.
+            tether.started.add_done_callback(lambda future: future.cancelled() or future.exception())
+            tether.let_go()
+            self._close_pipes()
+            words = self.stderr_tail.decode(errors="replace").strip()
+            if self._stderr is not None:
+                self._stderr.close()
+            if isinstance(fault, asyncio.CancelledError):
+                raise
+            raise _explain(self._spec, executable, fault, words) from fault
+
+    def ended(self, code: int | None, cpu_ms: int, max_rss_kb: int) -> None:
+        """Take note that the process itself ended (called by the tether)."""
+        if self._stderr is not None:
+            self._stderr.drain()
+        tail = self.stderr_tail
+        name = None
+        if code is None or code < 0:
+            number = signal.SIGKILL if code is None else -code
+            name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        self.exit = Exit(
+            code=code if name is None else None, signal=name, stderr_tail=tail,
+            limit=self._limit or _limit_hit(self._spec.limits, code, name, cpu_ms, tail),
+            cpu_ms=cpu_ms, max_rss_kb=max_rss_kb,
+        )  # fmt: skip
+        self._exited.set()
+        if self._tether is not None:
+            self._timers = [
+                self._loop.call_later(LINGER_S, self._tether.terminate),
+                self._loop.call_later(2 * LINGER_S, self._tether.kill),
+            ]
+        self._listener.exited(self.exit)
+
+    def over_limit(self, limit: str) -> None:
+        """Take note of the limit that the tree went over (called by the tether)."""
+        self._limit = limit
+
+    def tree_gone(self, left: tuple[int, ...]) -> None:
+        """Clean up after the last of the tree (called by the tether)."""
+        for timer in self._timers:
+            timer.cancel()
+        self.left = left
+        if self._stderr is not None:
+            self._stderr.drain()
+            self._stderr.close()
+        self._close_pipes()
+        self._gone.set()
+
+    def _close_own_stdin(self) -> None:
+        self._close_pipe(1)
+
+    def _close_pipe(self, index: int) -> None:
+        if self._pipes and self._pipes[index] >= 0:
+            os.close(self._pipes[index])
+            self._pipes[index] = -1
+
+    def _close_pipes(self) -> None:
+        self._close_pipe(0)
+        self._close_pipe(1)
+
+
+async def stop_all(
+    processes: Iterable[PeerProcess], bound_s: float = STOP_ALL_S
+) -> dict[PeerProcess, StopReport]:
+    """Stop several at once, within `bound_s` seconds altogether; what takes longer is killed and reported."""
+    tasks = {asyncio.ensure_future(process.stop()): process for process in processes}
+    if not tasks:
+        return {}
+    done, late = await asyncio.wait(tasks, timeout=bound_s)
+    reports = {tasks[task]: task.result() for task in done}
+    for task in late:
+        process = tasks[task]
+        process.kill()
+        task.cancel()
+        reports[process] = StopReport(exit=process.exit, stage="kill", left=process.left or (process.pid,))
+    return reports
+
+
+def _find(spec: PeerSpec) -> str:
+    """Find the program as the peer's own PATH and directory say; raises `SpawnError` with advice."""
+    if not spec.command or not spec.command[0]:
+        raise SpawnError("bad-command", "", "no command is given", "name a program and its arguments")
+    name = spec.command[0]
+    if spec.directory is not None and not os.path.isdir(spec.directory):
+        found = "is no directory" if os.path.exists(spec.directory) else "does not exist"
+        message = f"cannot start {name!r}: its working directory {spec.directory!r} {found}"
+        raise SpawnError("no-directory", name, message, "make it, or correct `cwd`", errno.ENOENT)
+    if os.sep in name:
+        path = os.path.join(spec.directory or os.getcwd(), name)
+        if os.path.isdir(path):
+            message = f"cannot start {name!r}: it is a directory"
+            raise SpawnError("not-executable", name, message, "name the program in it", errno.EACCES)
+        if not os.path.exists(path):
+            hint = (
+                _BLANKS if " " in name else "check the path; a relative one begins at the working directory"
+            )
+            raise SpawnError("not-found", name, f"cannot start {name!r}: no such file", hint, errno.ENOENT)
+        if not os.access(path, os.X_OK):
+            message = f"cannot start {name!r}: the file is not executable"
+            hint = "run `chmod +x` on it, or put its interpreter first in the command"
+            raise SpawnError("not-executable", name, message, hint, errno.EACCES)
+        return path
+    search = spec.environment.get("PATH", os.defpath)
+    found = shutil.which(name, path=search)
+    if found is not None:
+        return os.path.abspath(found)
+    message = f"cannot start {name!r}: command not found"
+    if shutil.which(name, mode=os.F_OK, path=search) is not None:
+        message = f"cannot start {name!r}: what PATH holds under that name is not executable"
+        raise SpawnError("not-executable", name, message, "run `chmod +x` on it", errno.EACCES)
+    if " " in name:
+        hint = _BLANKS
+    elif name in _COMES_WITH:
+        hint = f"it comes with {_COMES_WITH[name]}: install that, or give the full path"
+    else:
+        hint = f"install it, give the full path, or correct the peer's PATH ({search})"
+    raise SpawnError("not-found", name, message, hint, errno.ENOENT)
+
+
+def _explain(spec: PeerSpec, executable: str, fault: OSError | ValueError, words: str = "") -> SpawnError:
+    """Say what the system meant by refusing a program that is there."""
+    name = spec.command[0]
+    number = fault.errno if isinstance(fault, OSError) else None
+    if isinstance(fault, ValueError):
+        message = f"cannot start {name!r}: {fault}"
+        return SpawnError("bad-command", name, message, "command and environment must hold no NUL")
+    hints = {
+        errno.ENOENT: "its interpreter (first line of the script) is not installed",
+        errno.ENOEXEC: "it is no program for this machine, or a script without a `#!` line",
+        errno.EACCES: "it may not be executed: check its permissions and those of its interpreter",
+        errno.E2BIG: "its arguments and environment are too long",
+        errno.EAGAIN: "too many processes: raise the limit or end some",
+        errno.ENOMEM: "not enough memory to start a process",
+        errno.EMFILE: "too many open files: raise the limit (`ulimit -n`)",
+        errno.ENFILE: "the system has too many open files",
+    }
+    reason = "not-executable" if number in {errno.ENOENT, errno.ENOEXEC, errno.EACCES} else "spawn-failed"
+    said = fault.strerror or "no answer from its keeper in time"
+    message = f"cannot start {name!r} ({executable}): {said}"
+    return SpawnError(reason, name, f"{message}; it said: {words}" if words else message,
+                      hints.get(number or 0, ""), number)  # fmt: skip
+
+
+def _limit_hit(
+    limits: ProcessLimits, code: int | None, name: str | None, cpu_ms: int, tail: bytes
+) -> str | None:
+    if limits.cpu_s is not None and (
+        name == "SIGXCPU" or (name == "SIGKILL" and cpu_ms >= limits.cpu_s * 1000)
+    ):
+        return "cpu"
+    if limits.memory_bytes is not None and code != 0 and any(word in tail for word in _MEMORY_WORDS):
+        return "memory"
+    return None

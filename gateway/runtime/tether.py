@@ -1,0 +1,368 @@
+"""How a started process is held: through a keeper, or bare.
+
+Owns spawning, learning how the process ended, and reaching every member of its tree with a signal. Does not
+decide when to signal: `supervisor` does. Nothing here takes a thread: ends are seen through pidfds on the
+event loop, since asyncio's own child watcher of Python 3.11 takes a thread for each child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gateway.runtime.processes import ProcessId, living, read_stat, send_signal, tree
+
+KEEPER_DIRECTORY = str(Path(__file__).parent)
+# Imported rather than run as a script, so that its compiled form is used: 2 ms of every start.
+KEEPER_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import keeper; del sys.path[0]; "
+    "sys.exit(keeper.main(sys.argv))"
+)
+KEEPER_START_S = 10.0
+RETRY_S = 0.01
+GIVE_UP_S = 10.0
+POLL_S = 0.1
+"""How often a process is looked at where the system has no pidfd."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLimits:
+    """What a peer may take. None follows the system."""
+
+    memory_bytes: int | None = None
+    """Memory of each process (RLIMIT_DATA: an address-space limit would stop every V8 from starting)."""
+    cpu_s: int | None = None
+    """Processor seconds of each process (RLIMIT_CPU): SIGXCPU, a second later SIGKILL."""
+    open_files: int | None = None
+    """Open files of each process (RLIMIT_NOFILE)."""
+    processes: int | None = None
+    """Descendants of the peer at one time, itself counted. The keeper looks five times a second and ends the
+    peer above it. (RLIMIT_NPROC counts all processes of the user, and does not bind root.)"""
+
+    def rlimits(self) -> dict[str, tuple[int, int]]:
+        """Soft and hard value by the name of the RLIMIT constant."""
+        limits: dict[str, tuple[int, int]] = {}
+        if self.memory_bytes is not None:
+            limits["DATA"] = (self.memory_bytes, self.memory_bytes)
+        if self.cpu_s is not None:
+            limits["CPU"] = (self.cpu_s, self.cpu_s + 1)
+        if self.open_files is not None:
+            limits["NOFILE"] = (self.open_files, self.open_files)
+        return limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Everything that starting takes. The descriptors are the peer's ends and stay the caller's to close."""
+
+    executable: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: str | None
+    limits: ProcessLimits
+    mark: str
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+class TetherEvents(Protocol):
+    """What a tether tells. Calls come on the event loop."""
+
+    def ended(self, code: int | None, cpu_ms: int, max_rss_kb: int) -> None:
+        """The process itself ended: exit code, or negative signal number; None where nobody saw it. Once."""
+        ...
+
+    def over_limit(self, limit: str) -> None:
+        """The tree went over a limit and is being ended."""
+        ...
+
+    def tree_gone(self, left: tuple[int, ...]) -> None:
+        """Nothing of its tree is left, but for the pids in `left`. Once, last."""
+        ...
+
+
+class Tether(Protocol):
+    """A hold on one process and its tree."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def terminate(self) -> None:
+        """SIGTERM to the process group."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL to the whole tree, until it is gone."""
+        ...
+
+
+def keeper_works() -> bool:
+    """Whether this system can run keepers."""
+    pid = os.getpid()
+    return (
+        sys.platform == "linux"
+        and bool(sys.executable)
+        and hasattr(os, "pidfd_open")
+        and os.path.exists(f"/proc/{pid}/task/{pid}/children")
+    )
+
+
+class _Ending:
+    """Calls back when a child of ours has ended, without reaping it."""
+
+    def __init__(self, pid: int, callback: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pid = pid
+        self._callback = callback
+        self._descriptor: int | None = None
+        with contextlib.suppress(OSError, AttributeError):
+            self._descriptor = os.pidfd_open(pid)
+        if self._descriptor is not None:
+            self._loop.add_reader(self._descriptor, self._fire)
+        else:
+            self._poll()
+
+    def _fire(self) -> None:
+        if self._descriptor is not None:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = None
+        self._callback()
+
+    def _poll(self) -> None:
+        if os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            self._fire()
+        else:
+            self._loop.call_later(POLL_S, self._poll)
+
+
+class KeptTether:
+    """A process under a keeper, which see."""
+
+    def __init__(self, launch: Launch, events: TetherEvents) -> None:
+        """Start the keeper; `started` tells how that went.
+
+        Raises:
+            OSError: it could not be spawned.
+        """
+        self._events = events
+        self._mark = launch.mark
+        self._loop = asyncio.get_running_loop()
+        self.started: asyncio.Future[int] = self._loop.create_future()
+        self._process: ProcessId | None = None
+        self._ended = False
+        self._left: tuple[int, ...] = ()
+        self._buffer = b""
+        limits = launch.limits.rlimits()
+        if launch.limits.processes is not None:
+            limits["TREE"] = (launch.limits.processes, launch.limits.processes)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self._keeper = subprocess.Popen(
+                [
+                    sys.executable, "-S", "-E", "-I", "-c", KEEPER_BOOT, KEEPER_DIRECTORY,
+                    str(theirs.fileno()), str(os.getpid()),
+                    ",".join(f"{name}={soft}:{hard}" for name, (soft, hard) in limits.items()),
+                    launch.executable, *launch.command,
+                ],
+                stdin=launch.stdin, stdout=launch.stdout, stderr=launch.stderr,
+                cwd=launch.directory, env=dict(launch.environment),
+                pass_fds=(theirs.fileno(),), start_new_session=True,
+            )  # fmt: skip
+            os.set_blocking(ours.fileno(), False)
+            self._control: int | None = ours.detach()
+        self._loop.add_reader(self._control, self._read)
+        _Ending(self._keeper.pid, self._keeper_ended)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    @property
+    def keeper_pid(self) -> int:
+        return self._keeper.pid
+
+    def terminate(self) -> None:
+        self._order(b"T")
+
+    def kill(self) -> None:
+        self._order(b"K")
+
+    def let_go(self) -> None:
+        """Close the control socket: the keeper ends everything, as if we were gone."""
+        if self._control is not None:
+            self._loop.remove_reader(self._control)
+            os.close(self._control)
+            self._control = None
+
+    def _order(self, order: bytes) -> None:
+        if self._control is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._control, order)
+
+    def _read(self) -> None:
+        while self._control is not None:
+            try:
+                data = os.read(self._control, 4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.let_go()
+                return
+            *lines, self._buffer = (self._buffer + data).split(b"\n")
+            for line in lines:
+                self._hear(line.decode().split())
+
+    def _hear(self, words: list[str]) -> None:
+        match words:
+            case ["pid", pid]:
+                stat = read_stat(int(pid))
+                self._process = stat.id if stat else ProcessId(int(pid), 0)
+                if not self.started.done():
+                    self.started.set_result(int(pid))
+            case ["fail", number]:
+                if not self.started.done():
+                    self.started.set_exception(OSError(int(number), os.strerror(int(number))))
+            case ["exit", code, cpu_ms, max_rss_kb]:
+                self._ended = True
+                self._events.ended(int(code), int(cpu_ms), int(max_rss_kb))
+            case ["limit", name, _]:
+                self._events.over_limit(name)
+            case ["left", *pids]:
+                self._left = tuple(map(int, pids))
+            case _:
+                pass
+
+    def _keeper_ended(self) -> None:
+        self._read()
+        self.let_go()
+        self._keeper.wait()
+        if not self.started.done():
+            self.started.set_exception(OSError(errno.ECHILD, f"its keeper ended ({self._keeper.returncode})"))
+        if self._process is None:
+            return
+        if self._ended:
+            self._events.tree_gone(self._left)
+        else:
+            # The keeper itself was killed. The system ends the peer for that; the others are ours to find.
+            self._salvage(self._process, self._loop.time() + GIVE_UP_S)
+
+    def _salvage(self, process: ProcessId, until: float) -> None:
+        members = living([process, *tree((process.pid,), self._mark)])
+        if members and self._loop.time() < until:
+            for member in members:
+                send_signal(member, signal.SIGKILL)
+            self._loop.call_later(RETRY_S, self._salvage, process, until)
+            return
+        self._events.ended(None, 0, 0)
+        self._events.tree_gone(tuple(member.pid for member in members))
+
+
+class BareTether:
+    """A process that is our own child. When the gateway is killed, its tree lives on until the next sweep."""
+
+    def __init__(self, launch: Launch, events: TetherEvents) -> None:
+        """Start the process.
+
+        Raises:
+            OSError: it could not be spawned or limited.
+        """
+        self._events = events
+        self._mark = launch.mark
+        self._loop = asyncio.get_running_loop()
+        if launch.limits.processes is not None:
+            raise OSError(errno.ENOTSUP, "limiting the number of processes needs a keeper")
+        self._child = subprocess.Popen(
+            launch.command, executable=launch.executable,
+            stdin=launch.stdin, stdout=launch.stdout, stderr=launch.stderr,
+            cwd=launch.directory, env=dict(launch.environment), start_new_session=True,
+        )  # fmt: skip
+        self._members: set[ProcessId] = set()
+        self._reaped = False
+        self._kill_until: float | None = None
+        try:
+            _limit(self.pid, launch.limits)
+        except (OSError, ValueError) as fault:
+            os.killpg(self.pid, signal.SIGKILL)
+            self._child.wait()
+            raise OSError(errno.EINVAL, f"its limits were refused: {fault}") from fault
+        _Ending(self.pid, self._child_ended)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def terminate(self) -> None:
+        if not self._reaped:
+            os.killpg(self.pid, signal.SIGTERM)
+            os.killpg(self.pid, signal.SIGCONT)
+            return
+        for member in self._members:
+            send_signal(member, signal.SIGTERM)
+
+    def kill(self) -> None:
+        if self._kill_until is not None:
+            return
+        self._kill_until = self._loop.time() + GIVE_UP_S
+        self._look()
+        if not self._reaped:
+            os.killpg(self.pid, signal.SIGKILL)
+        for member in self._members:
+            send_signal(member, signal.SIGKILL)
+
+    def _look(self) -> None:
+        """Remember who belongs to the tree: after the next death the walk may no longer lead there."""
+        roots = {member.pid for member in self._members}
+        if not self._reaped:
+            roots.add(self.pid)
+        self._members.update(tree(roots, self._mark))
+        self._members = set(living(self._members))
+
+    def _child_ended(self) -> None:
+        self._look()
+        if sys.platform != "linux":
+            os.killpg(self.pid, signal.SIGKILL)  # now, while the number is still held by the unreaped process
+        _, status, usage = os.wait4(self.pid, 0)
+        self._reaped = True
+        self._child.returncode = os.waitstatus_to_exitcode(status)
+        cpu_ms = int((usage.ru_utime + usage.ru_stime) * 1000)
+        self._events.ended(self._child.returncode, cpu_ms, usage.ru_maxrss)
+        self._await_members()
+
+    def _await_members(self) -> None:
+        self._look()
+        if not self._members:
+            self._events.tree_gone(())
+            return
+        if self._kill_until is not None:
+            if self._loop.time() > self._kill_until:
+                self._events.tree_gone(tuple(member.pid for member in self._members))
+                return
+            for member in self._members:
+                send_signal(member, signal.SIGKILL)
+        self._loop.call_later(RETRY_S if self._kill_until is not None else 5 * RETRY_S, self._await_members)
+
+
+def _limit(pid: int, limits: ProcessLimits) -> None:
+    rlimits = limits.rlimits()
+    if not rlimits:
+        return
+    import resource
+
+    if not hasattr(resource, "prlimit"):
+        raise OSError(errno.ENOTSUP, "this system cannot limit another process")
+    for name, values in rlimits.items():
+        resource.prlimit(pid, int(getattr(resource, f"RLIMIT_{name}")), values)
