@@ -18,6 +18,7 @@ import msgspec
 
 from recordings.errors import DamagedError
 from recordings.frame import BLOB_BYTES, NO_BODY, Blob, Frame
+from recordings.tokens import is_json
 
 BLOCK_BYTES = 256 * 1024
 """A block line is due after so many bytes of lines…"""
@@ -26,7 +27,6 @@ BLOCK_NS = 50_000_000
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Frame)
-_json = msgspec.json.Decoder(msgspec.Raw)
 _crc32c = cast("Callable[[bytes], int]", google_crc32c.value)  # pyright: ignore[reportUnknownMemberType]
 
 
@@ -49,7 +49,7 @@ def settle(frame: Frame) -> Frame:
         return frame if frame.body is NO_BODY else msgspec.structs.replace(frame, body=NO_BODY)
     if frame.kind == "raw":
         return frame
-    if not _is_json(body):
+    if not is_json(body):
         return msgspec.structs.replace(frame, kind="raw", x={**(frame.x or {}), "kind": frame.kind})
     if b"\n" in body:
         return msgspec.structs.replace(frame, body=msgspec.Raw(body.replace(b"\n", b" ")))
@@ -57,7 +57,7 @@ def settle(frame: Frame) -> Frame:
 
 
 def part(frame: Frame) -> tuple[Frame, bytes | None]:
-    """Take the body out of a settled frame where it is one for `blobs/`: the frame that names it, its bytes."""
+    """Take a body that is one for `blobs/` out of a settled frame: the frame that names it, its bytes."""
     body = frame.body
     if memoryview(body).nbytes < BLOB_BYTES:
         return frame, None
@@ -102,20 +102,6 @@ def decode(line: bytes) -> Frame:
             except ValueError:
                 raise BadLineError("a raw body is not base64") from None
     return frame
-
-
-def _is_json(body: bytes) -> bool:
-    if not body.isascii():
-        # The decoder checks the grammar, not the encoding inside strings that it skips.
-        try:
-            body.decode()
-        except UnicodeDecodeError:
-            return False
-    try:
-        _json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
 
 
 def _checked(line: bytes) -> bytes:

@@ -1,0 +1,131 @@
+"""What secrets look like by themselves: provider prefixes, signed tokens, armoured keys, credentials in text.
+
+Owns the patterns and the forms that a known secret takes on the wire. All are linear-time and match bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from recordings.names import STEMS
+
+MARK = "[REDACTED:"
+SHORTEST_KNOWN = 6
+"""Known secrets shorter than this are not looked for: they would be found everywhere."""
+
+_START = rb"(?:^|[^A-Za-z0-9]|\\[nrtbf])"
+_BASE64 = rb"[A-Za-z0-9_\-]"
+
+
+class Shape(NamedTuple):
+    """A kind of secret: its class, a pattern whose one group is the secret, whether that needs a digit."""
+
+    label: str
+    pattern: bytes
+    digit: bool = False
+
+
+SHAPES: tuple[Shape, ...] = (
+    Shape(
+        "pem",
+        rb"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+        rb"(?:(?:[A-Za-z0-9+/=:, .\-\r\n]|\\+[nrt/])*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+        rb"|(?:[A-Za-z0-9+/=:, .\r\n]|\\+[nrt/])*))",
+    ),
+    Shape("jwt", _START + rb"(eyJ" + _BASE64 + rb"{8,}\.eyJ" + _BASE64 + rb"{8,}\.?" + _BASE64 + rb"*)"),
+    Shape("auth", rb"(?i:\bbearer|\bbasic)\s+([A-Za-z0-9._~+/\-]{8,}=*)", digit=True),
+    Shape("cookie", rb"(?i:\b(?:set-)?cookie:)[ \t]*([^\s\"\\][^\r\n\"\\]*)"),
+    Shape("openai", _START + rb"(sk-[A-Za-z0-9_\-]{20,})", digit=True),
+    Shape("github", _START + rb"(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
+    Shape("gitlab", _START + rb"(gl(?:pat|dt|rt|ptt|cbt|agent)-" + _BASE64 + rb"{16,})"),
+    Shape("aws", _START + rb"((?:AKIA|ASIA)[A-Z0-9]{16})"),
+    Shape("google", _START + rb"(AIza" + _BASE64 + rb"{30,}|ya29\." + _BASE64 + rb"{20,})"),
+    Shape("slack", _START + rb"(xox[abeoprs]-[A-Za-z0-9\-]{10,}|xapp-[A-Za-z0-9\-]{10,})"),
+    Shape("stripe", _START + rb"((?:[sr]k|whsec)_(?:(?:live|test)_)?[A-Za-z0-9]{16,})", digit=True),
+    Shape("npm", _START + rb"(npm_[A-Za-z0-9]{30,})"),
+    Shape("pypi", _START + rb"(pypi-AgE" + _BASE64 + rb"{20,})"),
+    Shape("huggingface", _START + rb"(hf_[A-Za-z0-9]{20,})"),
+    Shape("sendgrid", _START + rb"(SG\." + _BASE64 + rb"{16,}\." + _BASE64 + rb"{16,})"),
+    Shape("digitalocean", _START + rb"(do[opr]_v1_[a-f0-9]{32,})"),
+    Shape("shopify", _START + rb"(shp(?:at|ca|pa|ss)_[a-fA-F0-9]{16,})"),
+    Shape("linear", _START + rb"(lin_(?:api|oauth)_[A-Za-z0-9]{16,})"),
+    Shape("age", rb"(AGE-SECRET-KEY-1[A-Z0-9]{20,})"),
+    Shape("tailscale", _START + rb"(tskey-[A-Za-z0-9\-]{16,})"),
+    Shape("url", rb"[A-Za-z][A-Za-z0-9+.\-]*://[^\s/\"'@:\\<>]*:([^\s/\"'@\\<>]+)@"),
+)
+
+NAMED = rb"([A-Za-z0-9_.\-]*" + STEMS + rb"[A-Za-z0-9_.\-]*)"
+"""A name of letters, digits, `_`, `.` and `-` that may call its value a secret."""
+
+_VALUE = rb"(\"(?:[^\"\\\n]|\\.)*|\\+\"(?:[^\"\\\n]|\\+[^\"\\\n])*|'[^'\n]*|[^\s\"',;&<>()\\}\]{\[]+)"
+IN_TEXT = NAMED + rb"(\\*[\"']?[ \t]*[:=]>?[ \t]*)" + _VALUE
+"""A name, what joins it to its value, and the value with its opening quote if it has one."""
+
+FLAG = rb"(--?[a-z0-9\-]*" + STEMS + rb"[a-z0-9\-]*)([ \t]+)" + _VALUE
+"""An option of a command line and its value."""
+
+PREFILTER: tuple[bytes, ...] = (
+    STEMS + rb"(?:(?:[^\"\\]|\\.)*\"|[^\"\\]*\\+\")\s*:",
+    STEMS + rb"[A-Za-z0-9_.\-]*(?:\\*[\"']?[ \t]*[:=]|\\*\"\s*[,}])",
+    rb"--?[a-z0-9\-]*" + STEMS + rb"[a-z0-9\-]*[ \t]",
+    # Letters, digits, `-` and `_` spelled as escapes: no writer does that, so somebody hides something.
+    rb"\\u00(?i:4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]|3[0-9]|2[df])",
+)
+
+HARMLESS = (
+    b"progressToken",
+    b"cancel_token",
+    b"maxTokens",
+    b"max_tokens",
+    b"inputTokens",
+    b"outputTokens",
+    b"input_tokens",
+    b"output_tokens",
+    b"total_tokens",
+    b"nextPageToken",
+    b"pageToken",
+)
+"""Names so common in agents' traffic that they are set aside before a match counts."""
+
+
+def forms_of(secret: str) -> set[bytes]:
+    """How a known secret may stand in bytes: plain, escaped for JSON or a URL, in base64 at any alignment."""
+    plain = secret.encode("utf-8", "surrogatepass")
+    escaped = msgspec.json.encode(secret)[1:-1] if plain.isascii() or _encodable(secret) else plain
+    ascii_only = "".join(char if char.isascii() else _escape(char) for char in escaped.decode()).encode()
+    forms = {plain, escaped, ascii_only}
+    forms |= {form.replace(b"/", b"\\/") for form in (escaped, ascii_only)}
+    forms |= {msgspec.json.encode(form.decode("utf-8"))[1:-1] for form in (escaped, ascii_only)}
+    if _encodable(secret):
+        forms |= {quote(secret, safe="").encode(), quote(secret).encode(), quote_plus(secret).encode()}
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        forms |= {core for core in (_core(encode, plain, lead) for lead in range(3)) if len(core) >= 8}
+    return forms
+
+
+def _core(encode: Callable[[bytes], bytes], plain: bytes, lead: int) -> bytes:
+    text = encode(b"\0" * lead + plain)
+    skip = (0, 2, 3)[lead]
+    whole = (lead + len(plain)) * 8 // 6
+    return text[skip:whole]
+
+
+def _encodable(secret: str) -> bool:
+    try:
+        secret.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
