@@ -1,12 +1,48 @@
-# Targets are thin: what they do is in the program that they start.
-UV ?= uv
-PYTHON := .venv/bin/python
+# Everything that a fresh machine needs beyond Python 3.11+ and git is brought into this directory.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test tools conformance lint check clean
 
-.PHONY: tools conformance
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+UV := .tools/uv/bin/uv
+RUN := .venv/bin/python
+export UV_PYTHON_DOWNLOADS := never
+WORKERS ?= 2
 
-tools: ## Install the Node programs that the tests talk to
-	$(UV) sync --quiet --all-extras
-	$(PYTHON) -m tests.tooling
+help: ## Say what can be made
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-conformance: ## Run the official conformance suite through the gateway; ARGS="--only stdio --verbose"
-	$(PYTHON) -m tests.conformance.harness $(ARGS)
+$(UV):
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found" >&2; exit 1; }
+	$(PYTHON) -m venv .tools/uv
+	.tools/uv/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+
+.venv/.synced: pyproject.toml uv.lock | $(UV)
+	$(UV) sync --quiet --locked --all-extras --python $(PYTHON)
+	@touch $@
+
+demo: .venv/.synced ## A gateway, three real peers and an agent that makes about twenty calls
+	$(RUN) -m tests.demo
+
+test: tools ## Run all tests
+	$(RUN) -m pytest -n $(WORKERS) -q
+
+tools: .venv/.synced ## Bring the Node programs that tests talk to
+	@$(RUN) -m tests.tooling
+
+conformance: tools ## Score against the official MCP conformance suite and print the table
+	$(RUN) -m tests.conformance.harness
+
+lint: .venv/.synced ## Format, lint, types and import contracts
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/pyright
+	.venv/bin/lint-imports
+
+check: lint test ## What has to be green before a change is merged
+
+clean: ## Remove what was brought here
+	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis .import_linter_cache tests/node/node_modules

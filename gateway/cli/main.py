@@ -69,7 +69,7 @@ def _parsed(arguments: Sequence[str], *, only: str | None) -> int:
     app = typer.Typer(
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
         epilog="Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 bad input.",
     )

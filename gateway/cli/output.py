@@ -88,4 +88,5 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
 
 def examples(*lines: str) -> str:
     """Return the end of a command's help: its examples, one a line."""
-    return "\n\n".join(["Examples:", *(f"$ {line.replace('[', chr(92) + '[')}" for line in lines)])
+    # The mark keeps the parser from filling the lines into one paragraph.
+    return "\b\nExamples:\n" + "\n".join(f"  $ {line}" for line in lines)

@@ -36,7 +36,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def register(app: typer.Typer) -> None:
     """Add `tools list`, `tools diff` and `tools accept`."""
     about = "List, compare and accept peers' tools."
-    tools = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=about)
+    tools = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
 
     @tools.command("list", epilog=examples("tieline tools list", "tieline tools list --peer db --json"))
     def list_(

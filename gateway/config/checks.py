@@ -124,7 +124,7 @@ def _exposure(section: TcpListen, path: KeyPath, report: Report) -> None:
 
 def _text_is_name(text: str, path: KeyPath, report: Report) -> None:
     if not re.fullmatch(r"[A-Za-z0-9_.-]*", text):
-        report.mistake(path, "may hold letters, digits, `_`, `.` and `-`: clients refuse other tool names")
+        report.mistake(path, "may hold letters, digits, `_`, `.` and `-` only")
 
 
 def _pattern(pattern: str, path: KeyPath, report: Report) -> None:

@@ -66,7 +66,8 @@ def for_one_peer(
     """Return what `tieline record` runs: one peer that sees the environment as if we were not there."""
     kind = "sse" if url and re.search(r"/sse/?(\?|$)", url) else None
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", _peer_name(command, url)).strip("-") or "peer"
-    peer = PeerConfig(command=command or [], url=url, type=kind, inherit_env=["*"], start="eager")
+    inherit = ["*"] if command else list[str]()
+    peer = PeerConfig(command=command or [], url=url, type=kind, inherit_env=inherit, start="eager")
     config = Config(peers={name: peer})
     report = Report(file="command line", parts={("peers", name): peer})
     check(report)
@@ -144,11 +145,8 @@ def _join_args(peer: Table, name: str, report: Report) -> None:
         if args is None and " " in command.strip() and report.peers_at == ("peers",):
             words = ", ".join(f'"{word}"' for word in command.split())
             report.mistake((*path, "command"), f"is run without a shell; write `command = [{words}]`")
-    elif args:
-        message = "belongs to a `command` that is text; here `command` is " + (
-            "a list" if command else "missing"
-        )
-        report.mistake((*path, "args"), message)
+    elif args and (command or peer.get("url") or peer.get("unix")):
+        report.mistake((*path, "args"), "belongs to a `command` that is text")
 
 
 def _disabled(document: Table) -> frozenset[str]:

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=86_400)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
+ProtocolVersion: TypeAlias = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d$")]
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 
 INHERITED_ENV: tuple[str, ...] = (
@@ -242,17 +243,21 @@ class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one peer. What is absent follows `[limits]` or the system."""
 
     max_in_flight: Annotated[Count | None, Meta(description="Unanswered calls at this peer.")] = None
-    max_message_bytes: Annotated[int | None, Meta(ge=1024, description="Longest message from this peer.")] = (
-        None
-    )
-    memory_bytes: Annotated[
-        int | None, Meta(ge=1, description="Address space of its processes (RLIMIT_AS).")
+    max_message_bytes: Annotated[
+        Annotated[int, Meta(ge=1024)] | None, Meta(description="Longest message from this peer.")
     ] = None
-    cpu_s: Annotated[int | None, Meta(ge=1, description="Processor time of a process (RLIMIT_CPU).")] = None
-    processes: Annotated[int | None, Meta(ge=1, description="Processes of the user (RLIMIT_NPROC).")] = None
-    open_files: Annotated[int | None, Meta(ge=16, description="Open files of a process (RLIMIT_NOFILE).")] = (
-        None
-    )
+    memory_bytes: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Address space of its processes (RLIMIT_AS).")
+    ] = None
+    cpu_s: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Processor time of a process (RLIMIT_CPU).")
+    ] = None
+    processes: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Processes of the user (RLIMIT_NPROC).")
+    ] = None
+    open_files: Annotated[
+        Annotated[int, Meta(ge=16)] | None, Meta(description="Open files of a process (RLIMIT_NOFILE).")
+    ] = None
 
 
 class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,9 +328,7 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
             description="MCP era to speak: handshake (to 2025-11-25), stateless (2026-07-28), or found out."
         ),
     ] = "auto"
-    version: Annotated[
-        str | None, Meta(description="Protocol version to insist on.", pattern=r"^\d{4}-\d\d-\d\d$")
-    ] = None
+    version: Annotated[ProtocolVersion | None, Meta(description="Protocol version to insist on.")] = None
     start: Annotated[
         Literal["lazy", "eager"], Meta(description="Start when first needed, or with the gateway or session.")
     ] = "lazy"
