@@ -46,10 +46,13 @@ def peer_auth(
         TransportError: (`refused`) the callback port is taken, or the metadata URL is no https URL.
     """
     store = TokenFile(token_file(url, directory), url, _configured(config))
+    redirect: Redirect | None = None
     try:
         redirect = Redirect(config.callback_port, store.registered_port())
         return PeerAuth(peer, url, config, store, redirect, prompt, learned or _forget)
     except (OSError, ValueError) as error:
+        if redirect is not None:
+            redirect.close()
         raise TransportError("refused", f"OAuth for peer {peer} cannot be set up: {error}") from error
 
 
@@ -157,6 +160,11 @@ class PeerAuth(OAuthClientProvider):
             self._tell(self.context.current_tokens)
             if expires_at is not None:
                 self.context.token_expiry_time = expires_at
+        issuer, resource = self._store.discovery()
+        if issuer is not None and resource is not None:
+            self.context.oauth_metadata = issuer
+            self.context.protected_resource_metadata = resource
+            self.context.auth_server_url = str(resource.authorization_servers[0])
 
     async def _perform_authorization(self) -> httpx2.Request:
         """Ask for the scopes that were configured, and with the method that the server knows."""
@@ -175,6 +183,7 @@ class PeerAuth(OAuthClientProvider):
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)
         self._failure = None
+        self._store.keep_discovery(self.context.oauth_metadata, self.context.protected_resource_metadata)
         if self.context.current_tokens is not None:
             self._tell(self.context.current_tokens)
 

@@ -11,19 +11,32 @@ import os
 import secrets
 import time
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import msgspec
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import BaseModel
 
 from gateway.config.places import state_dir
 
 
+_Record: TypeAlias = msgspec.Raw | msgspec.UnsetType
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
 class _Kept(msgspec.Struct, omit_defaults=True):
-    """What a file holds. The two records are the protocol library's own, as it wrote them."""
+    """What a file holds. The records are the protocol library's own, as it wrote them."""
 
     server: str = ""
-    tokens: msgspec.Raw | None = None
-    client: msgspec.Raw | None = None
+    tokens: _Record = msgspec.UNSET
+    client: _Record = msgspec.UNSET
+    issuer: _Record = msgspec.UNSET
+    resource: _Record = msgspec.UNSET
     expires_at: float | None = None
 
 
@@ -49,13 +62,12 @@ class TokenFile:
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the stored tokens."""
-        kept = self._load().tokens
-        return None if kept is None else OAuthToken.model_validate_json(bytes(kept))
+        return _read(self._load().tokens, OAuthToken)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store tokens."""
         kept = self._load()
-        kept.tokens = msgspec.Raw(tokens.model_dump_json(exclude_none=True).encode())
+        kept.tokens = _record(tokens)
         kept.expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in
         self._save(kept)
 
@@ -63,21 +75,30 @@ class TokenFile:
         """Return the configured registration, else the stored one."""
         if self._configured is not None:
             return self._configured
-        kept = self._load().client
-        return None if kept is None else OAuthClientInformationFull.model_validate_json(bytes(kept))
+        return _read(self._load().client, OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Store a registration. Tokens of an earlier one are of no use and go."""
-        kept = _Kept(client=msgspec.Raw(client_info.model_dump_json(exclude_none=True).encode()))
+        self._save(_Kept(client=_record(client_info)))
+
+    def keep_discovery(
+        self, issuer: OAuthMetadata | None, resource: ProtectedResourceMetadata | None
+    ) -> None:
+        """Store where the tokens are from: a refresh must go there, after a restart too."""
+        kept = self._load()
+        kept.issuer = _record(issuer)
+        kept.resource = _record(resource)
         self._save(kept)
+
+    def discovery(self) -> tuple[OAuthMetadata | None, ProtectedResourceMetadata | None]:
+        """Return what `keep_discovery` stored."""
+        kept = self._load()
+        return _read(kept.issuer, OAuthMetadata), _read(kept.resource, ProtectedResourceMetadata)
 
     def registered_port(self) -> int | None:
         """Return the port of the redirect that was registered, so that the same one can be used again."""
-        kept = self._load().client
-        if kept is None:
-            return None
-        uris = OAuthClientInformationFull.model_validate_json(bytes(kept)).redirect_uris or []
-        return uris[0].port if uris else None
+        client = _read(self._load().client, OAuthClientInformationFull)
+        return client.redirect_uris[0].port if client is not None and client.redirect_uris else None
 
     def _load(self) -> _Kept:
         try:
@@ -97,3 +118,13 @@ class TokenFile:
         finally:
             os.close(fd)
         os.replace(draft, self._path)
+
+
+def _record(model: BaseModel | None) -> _Record:
+    if model is None:
+        return msgspec.UNSET
+    return msgspec.Raw(model.model_dump_json(exclude_none=True).encode())
+
+
+def _read(record: _Record, model: type[_Model]) -> _Model | None:
+    return None if record is msgspec.UNSET else model.model_validate_json(bytes(record))
