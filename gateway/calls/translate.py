@@ -26,7 +26,7 @@ class InputRequired(msgspec.Struct):
 
     result_type: str = msgspec.field(name="resultType", default="")
     requests: dict[str, Any] = msgspec.field(name="inputRequests", default_factory=dict[str, Any])
-    state: Raw | None = msgspec.field(name="requestState", default=None)
+    state: Any = msgspec.field(name="requestState", default=None)
 
 
 class Retry(msgspec.Struct):
