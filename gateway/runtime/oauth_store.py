@@ -24,7 +24,6 @@ from pydantic import BaseModel
 
 from gateway.config.places import state_dir
 
-
 _Record: TypeAlias = msgspec.Raw | msgspec.UnsetType
 _Model = TypeVar("_Model", bound=BaseModel)
 
