@@ -56,7 +56,7 @@ class UnixListener:
     async def start(self) -> None:
         """Begin to listen. Raises TransportError(`refused` or `denied`), see `bind_private`."""
         self._socket = bind_private(self._path)
-        self._file = _identity(self._path)
+        self._file = identity(self._path)
         self._emptied = asyncio.Event()
         asyncio.get_running_loop().add_reader(self._socket.fileno(), self._on_connections)
 
@@ -202,7 +202,7 @@ def bind_private(path: str, *, backlog: int = 128) -> socket.socket:
 def remove_own(path: str, file: tuple[int, int] | None) -> None:
     """Remove the socket file unless another one has taken its place."""
     with contextlib.suppress(OSError):
-        if file is not None and _identity(path) == file:
+        if file is not None and identity(path) == file:
             os.unlink(path)
 
 
@@ -213,7 +213,8 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-def _identity(path: str) -> tuple[int, int]:
+def identity(path: str) -> tuple[int, int]:
+    """What tells one file from another that takes its place."""
     status = os.lstat(path)
     return status.st_dev, status.st_ino
 

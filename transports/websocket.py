@@ -1,0 +1,396 @@
+"""Messages over websocket: the client, and the listener with its guard.
+
+Owns the opening of connections on both sides, over TCP or a unix socket, with or without TLS. What happens on
+an open connection is in `ws_link`; whom the listener lets in is decided in `guard`, before the upgrade.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.extensions.permessage_deflate import (
+    enable_client_permessage_deflate,
+    enable_server_permessage_deflate,
+)
+from websockets.http11 import Request, Response
+from websockets.protocol import Event
+from websockets.server import ServerProtocol
+from websockets.typing import Origin, Subprotocol
+from websockets.uri import WebSocketURI, parse_uri
+
+from transports.base import Acceptor, Hello, Receiver, TransportError
+from transports.guard import Failures, Guard, Verdict, loopback_hosts
+from transports.unix import bind_private, identity, peer_of, remove_own
+from transports.ws_link import WebSocketLink, WebSocketOptions
+from transports.ws_wire import SILENT
+
+SUBPROTOCOL = Subprotocol("mcp")
+_PRIVATE_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+
+
+async def connect_websocket(
+    url: str,
+    receiver: Receiver,
+    *,
+    headers: Iterable[tuple[str, str]] = (),
+    origin: str | None = None,
+    unix_path: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    options: WebSocketOptions | None = None,
+) -> WebSocketLink:
+    """Open a connection to `url` (`ws:` or `wss:`), through the socket at `unix_path` where that is given.
+
+    Subprotocol `mcp` is offered; a server that chooses none is taken. Redirects are not followed and no proxy
+    is used. Messages reach `receiver` after this has returned.
+
+    Raises TransportError: `refused` (nobody there, no websocket, bad TLS), `denied` (401, 403, a certificate
+    that does not fit), `http-status` (with `details["status"]`), `timeout`.
+    """
+    options = options or WebSocketOptions()
+    try:
+        uri = parse_uri(url)
+    except (InvalidURI, ValueError) as error:
+        raise TransportError("refused", "The address is not a websocket URL.") from error
+    where = f"{'wss' if uri.secure else 'ws'}://{uri.host}:{uri.port}{uri.path}"
+    details: dict[str, object] = {"address": where}
+    link = _Outgoing(uri, options, tuple(headers), origin)
+    try:
+        async with asyncio.timeout(options.open_timeout_s):
+            await _open(link, uri, unix_path, tls)
+            await link.opened
+    except TimeoutError as error:
+        link.give_up()
+        message = f"{where} did not answer within {options.open_timeout_s} s."
+        raise TransportError("timeout", message, details) from error
+    except InvalidStatus as error:
+        link.give_up()
+        raise _refused_by_status(error.response, where) from error
+    except (InvalidHandshake, EOFError) as error:
+        link.give_up()
+        raise TransportError("refused", f"{where} speaks no websocket: {error}.", details) from error
+    except ssl.SSLCertVerificationError as error:
+        link.give_up()
+        message = f"The certificate of {where} is not valid: {error.verify_message}."
+        raise TransportError("denied", message, details) from error
+    except OSError as error:
+        link.give_up()
+        message = f"Cannot connect to {where}: {error.strerror or error}."
+        raise TransportError("refused", message, details | {"errno": error.errno}) from error
+    except BaseException:
+        link.give_up()
+        raise
+    link.start(receiver)
+    return link
+
+
+async def _open(
+    link: _Outgoing, uri: WebSocketURI, unix_path: str | None, tls: ssl.SSLContext | None
+) -> None:
+    loop = asyncio.get_running_loop()
+    context = (tls or ssl.create_default_context()) if uri.secure else None
+    name = uri.host if uri.secure else None
+    if unix_path is not None:
+        await loop.create_unix_connection(lambda: link, unix_path, ssl=context, server_hostname=name)
+    else:
+        await loop.create_connection(lambda: link, uri.host, uri.port, ssl=context, server_hostname=name)
+
+
+def _refused_by_status(response: Response, where: str) -> TransportError:
+    status = response.status_code
+    details: dict[str, object] = {"address": where, "status": status}
+    if response.body:
+        details["body"] = bytes(response.body[:200]).decode(errors="replace")
+    if status in (401, 403):
+        return TransportError("denied", f"{where} does not let us in (HTTP {status}).", details)
+    hint = "; redirects are not followed" if 300 <= status < 400 else ""
+    return TransportError(
+        "http-status", f"{where} answered HTTP {status} instead of a websocket{hint}.", details
+    )
+
+
+class _Outgoing(WebSocketLink):
+    """The client's side."""
+
+    def __init__(
+        self,
+        uri: WebSocketURI,
+        options: WebSocketOptions,
+        headers: tuple[tuple[str, str], ...],
+        origin: str | None,
+    ) -> None:
+        extensions = enable_client_permessage_deflate(None) if options.compression else None
+        self._client = ClientProtocol(
+            uri,
+            origin=None if origin is None else Origin(origin),
+            extensions=extensions,
+            subprotocols=[SUBPROTOCOL],
+            max_size=options.limits.message_bytes,
+            logger=SILENT,
+        )
+        super().__init__(self._client, options)
+        self._headers = headers
+        self.opened: asyncio.Future[None] = self._loop.create_future()
+        self._early: list[Event] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask for the upgrade."""
+        super().connection_made(transport)
+        request = self._client.connect()
+        for name, value in self._headers:
+            request.headers[name] = value
+        self._client.send_request(request)
+        self._send_wire()
+
+    def _on_handshake(self, event: Request | Response, later: list[Event]) -> bool:
+        error = self._client.handshake_exc
+        if error is None:
+            # What came together with the answer waits until whoever connects has got the link.
+            self._early = later
+            if self._transport is not None:
+                self._transport.pause_reading()
+            self._opened()
+        self._settle(error)
+        return error is None
+
+    def start(self, receiver: Receiver) -> None:
+        """Begin to call `receiver`, one turn later."""
+        super().start(receiver)
+        self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        early, self._early = self._early, []
+        if self._closed:
+            super()._lost(None)
+            return
+        self._process(early)
+        if self._transport is not None and not self._paused and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _lost(self, exc: Exception | None) -> None:
+        self._settle(self._client.handshake_exc or exc or EOFError("the connection ended in the handshake"))
+        super()._lost(exc)
+
+    def _settle(self, error: Exception | None) -> None:
+        if not self.opened.done():
+            if error is None:
+                self.opened.set_result(None)
+            else:
+                self.opened.set_exception(error)
+
+    def give_up(self) -> None:
+        """The connection is not to be: leave nothing behind."""
+        if self.opened.done() and not self.opened.cancelled():
+            self.opened.exception()
+        self.opened.cancel()
+        self.abort()
+
+
+class WebSocketListener:
+    """Listens for websockets on TCP or at a unix path; hands each one that it lets in to the acceptor."""
+
+    def __init__(
+        self,
+        acceptor: Acceptor,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        unix_path: str | None = None,
+        path: str | None = None,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        tokens: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+        options: WebSocketOptions | None = None,
+        max_connections: int = 1024,
+    ) -> None:
+        """Take connections on `host`:`port` (0: any free one), or at `unix_path`.
+
+        `path` is the only request path that is served (None: every one). `hosts` are `Host` values besides
+        those of loopback, `origins` the web origins that are let in, `tokens` maps a principal to its bearer
+        token.
+        """
+        self._acceptor = acceptor
+        self._host = host
+        self._port = port
+        self._unix_path = unix_path
+        self._path = path
+        self._hosts = tuple(hosts)
+        self._origins = frozenset(origins)
+        self._tokens = dict(tokens or {})
+        self._tls = tls
+        self._options = options or WebSocketOptions()
+        self._max = max_connections
+        self._guard = Guard(hosts=frozenset())
+        self._failures = Failures()
+        self._server: asyncio.Server | None = None
+        self._file: tuple[int, int] | None = None
+        self._links: set[_Incoming] = set()
+        self._emptied = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        """Where to connect to: a URL, or the path of the unix socket."""
+        if self._unix_path is not None:
+            return self._unix_path
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{'wss' if self._tls else 'ws'}://{host}:{self._port}{self._path or '/'}"
+
+    @property
+    def port(self) -> int:
+        """The TCP port, known once started."""
+        return self._port
+
+    async def start(self) -> None:
+        """Begin to listen. Raises TransportError(`refused` or `denied`)."""
+        loop = asyncio.get_running_loop()
+        handshake_s = self._options.open_timeout_s if self._tls is not None else None
+        try:
+            if self._unix_path is not None:
+                listening = bind_private(self._unix_path)
+                self._file = identity(self._unix_path)
+                self._server = await loop.create_unix_server(
+                    self._incoming, sock=listening, ssl=self._tls, ssl_handshake_timeout=handshake_s
+                )
+            else:
+                self._server = await loop.create_server(
+                    self._incoming, self._host, self._port, ssl=self._tls, ssl_handshake_timeout=handshake_s
+                )
+                self._port = cast("int", self._server.sockets[0].getsockname()[1])
+        except OSError as error:
+            details: dict[str, object] = {"address": self.address, "errno": error.errno}
+            message = f"Cannot listen at {self.address}: {error.strerror or error}."
+            raise TransportError("refused", message, details) from error
+        hosts = None if self._unix_path is not None else loopback_hosts(self._port, self._hosts)
+        self._guard = Guard(hosts=hosts, origins=self._origins, tokens=self._tokens)
+
+    async def stop(self) -> None:
+        """Take no more connections, take leave of those that are open (for at most the close time-out)."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        if self._unix_path is not None:
+            remove_own(self._unix_path, self._file)
+        for link in tuple(self._links):
+            link.close(1001, "the listener stops")
+        while self._links:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    def _incoming(self) -> _Incoming:
+        return _Incoming(self, self._options)
+
+    # -- what a connection asks ------------------------------------------------------------------------------
+
+    def joined(self, link: _Incoming) -> None:
+        """A connection has been made."""
+        self._links.add(link)
+        if self._server is None:
+            link.abort()
+
+    def left(self, link: _Incoming) -> None:
+        """A connection has ended."""
+        self._links.discard(link)
+        if not self._links:
+            self._emptied.set()
+
+    def judge(self, request: Request, address: str, now_s: float) -> Verdict:
+        """Whether to let this request in."""
+        if len(self._links) > self._max:
+            return Verdict(503, "Too many connections.")
+        verdict = self._failures.count(address, now_s, self._guard.judge(request.headers.raw_items()))
+        if verdict.allowed and self._path is not None and request.path.partition("?")[0] != self._path:
+            return Verdict(404, "Nothing is served at this path.")
+        return verdict
+
+    def accept(self, link: _Incoming, hello: Hello) -> Receiver:
+        """Hand a connection over."""
+        return self._acceptor(link, hello)
+
+
+class _Incoming(WebSocketLink):
+    """The server's side."""
+
+    def __init__(self, listener: WebSocketListener, options: WebSocketOptions) -> None:
+        extensions = enable_server_permessage_deflate(None) if options.compression else None
+        self._listener = listener
+        self._server = ServerProtocol(
+            extensions=extensions,
+            subprotocols=[SUBPROTOCOL],
+            select_subprotocol=_select_subprotocol,
+            max_size=options.limits.message_bytes,
+            logger=SILENT,
+        )
+        super().__init__(self._server, options)
+        self._address = "unix"
+        self._remote = ""
+        self._user: str | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the request, but not for long."""
+        super().connection_made(transport)
+        self._arm_deadline(self._options.open_timeout_s)
+        self._listener.joined(self)
+        connection = cast("socket.socket", transport.get_extra_info("socket"))
+        if connection.family == socket.AF_UNIX:
+            pid, uid = peer_of(connection)
+            self._remote, self._user = f"process {pid} of user {uid}", f"uid:{uid}"
+            if uid != os.geteuid():
+                self.abort()
+        else:
+            name = cast("tuple[str, int]", transport.get_extra_info("peername") or ("?", 0))
+            self._address, self._remote = name[0], f"{name[0]}:{name[1]}"
+
+    def _on_handshake(self, event: Request | Response, later: list[Event]) -> bool:
+        if not isinstance(event, Request):
+            return False
+        verdict = self._listener.judge(event, self._address, self._loop.time())
+        self._disarm()
+        if not verdict.allowed:
+            response = self._server.reject(verdict.status, verdict.reason + "\n")
+            if verdict.status == 401:
+                response.headers["WWW-Authenticate"] = "Bearer"
+        else:
+            response = self._server.accept(event)
+        self._server.send_response(response)
+        self._send_wire()
+        if response.status_code == 101:
+            self._opened()
+            self._hand_over(event, verdict.principal)
+        return False
+
+    def _hand_over(self, request: Request, principal: str | None) -> None:
+        headers = tuple(
+            (name.lower(), value)
+            for name, value in request.headers.raw_items()
+            if name.lower() not in _PRIVATE_HEADERS
+        )
+        hello = Hello(
+            transport="websocket", remote=self._remote, principal=principal or self._user, headers=headers
+        )
+        try:
+            self.start(self._listener.accept(self, hello))
+        except TransportError as fault:
+            self._fail(1008, fault.message)
+        except Exception as error:  # noqa: BLE001 - one connection's fault must not end the listener
+            context = {"message": "the acceptor of a websocket raised", "exception": error}
+            self._loop.call_exception_handler(context)
+            self._fail(1011, "internal error")
+
+    def _lost(self, exc: Exception | None) -> None:
+        try:
+            super()._lost(exc)
+        finally:
+            self._listener.left(self)
+
+
+def _select_subprotocol(_server: ServerProtocol, offered: object) -> Subprotocol | None:
+    """`mcp` where it is offered, none otherwise: a client that offers others alone is still taken."""
+    return SUBPROTOCOL if SUBPROTOCOL in cast("list[str]", offered) else None
