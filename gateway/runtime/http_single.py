@@ -1,7 +1,7 @@
-"""The link to a core of the stateless revisions over streamable HTTP: one message, one answer, one connection.
+"""The link to a core of the stateless revisions over streamable HTTP: one message, one answer, then its end.
 
-Owns how that answer is given: a body with its own status, or a stream once something is said before it. Decides
-nothing about messages: a `Stamp` says what each is.
+Owns how that answer is given: a body with its own status, or a stream once something is said before it.
+Decides nothing about messages: a `Stamp` says what each is.
 """
 
 from __future__ import annotations
