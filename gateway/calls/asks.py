@@ -168,6 +168,16 @@ class Asks:
             if mcp.LIST_CHANGED[change].removesuffix("ListChanged") in peer.capabilities:
                 self._tell_legacy(jsonrpc.notification(change), change, None, -1)
 
+    def lists_changed(self) -> None:
+        """What the peers offer may be something else now: every core is told, each in its way."""
+        for change in mcp.LIST_CHANGED:
+            message = jsonrpc.notification(change)
+            seq = self._session.tap.record(
+                "notification", ">core", message, method=change, flags=("synthetic",)
+            )
+            self._tell_legacy(message, change, None, seq)
+            self._session.listens.announce(change, seq)
+
     # --- from the core ---------------------------------------------------------------------------------------------------
 
     def progress(self, core: Core, envelope: Envelope) -> None:

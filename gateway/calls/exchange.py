@@ -7,7 +7,7 @@ what the world does comes in as calls, what it is to do goes out through the `Ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -18,7 +18,6 @@ from gateway.calls.peer_state import Client, Peer
 from gateway.calls.request import Request, client_of, read_meta
 from gateway.calls.session import Session
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import Fault
 from transports.base import Hello, Link
 
 if TYPE_CHECKING:
@@ -30,7 +29,11 @@ SWEEP_S = 0.25
 MOST_LEGACY = 8
 """Connections to one legacy peer that one stateless session holds for clients of different capabilities."""
 
-SHARED_CAPABILITIES = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
+SHARED_CAPABILITIES: dict[str, dict[str, object]] = {
+    "sampling": {},
+    "elicitation": {"form": {}, "url": {}},
+    "roots": {"listChanged": True},
+}
 """What a shared peer is told that its client can do: whether the core of a call can is checked when it is asked."""
 
 
@@ -48,12 +51,12 @@ class Seat:
         """Return the connection that a request of a core goes to; a new one where none fits its client."""
         peers = self.peers
         if peers and (
-            self._is_shared or len(peers) == 1 and (request.core.era == "legacy" or peers[0].is_modern)
+            self._is_shared or (len(peers) == 1 and (request.core.era == "legacy" or peers[0].is_modern))
         ):
             return peers[0]
         client = self._client(request)
         for peer in peers:
-            if peer.is_modern and peer.is_ready or peer.client.fingerprint == client.fingerprint:
+            if (peer.is_modern and peer.is_ready) or peer.client.fingerprint == client.fingerprint:
                 return peer
         if len(peers) >= MOST_LEGACY:
             idle = next((peer for peer in peers if not peer.pending and not peer.waiting), peers[0])
@@ -63,6 +66,12 @@ class Seat:
         peer.sessions.append(session)
         peers.append(peer)
         return peer
+
+    def adjust(self, config: PeerConfig) -> None:
+        """Take over settings that need no new connection."""
+        self.config = config
+        for peer in self.peers:
+            peer.adjust(config)
 
     def close(self, session: Session) -> None:
         """The session ends: its own connections too, shared ones only lose it."""
@@ -147,14 +156,16 @@ class Exchange:
 
     def seats_for(self, session: Session) -> dict[str, Seat]:
         """Return a table for a new session: its own places, and the shared peers in theirs."""
-        seats: dict[str, Seat] = {}
-        for name, config in self.config.active_peers.items():
-            shared = None
-            if config.scope == "shared":
-                shared = self.shared.get(name) or self._make_shared(name, config)
-                shared.sessions.append(session)
-            seats[name] = Seat(self, name, config, shared)
-        return seats
+        return {name: self.seat_for(session, name) for name in self.config.active_peers}
+
+    def seat_for(self, session: Session, name: str) -> Seat:
+        """Return one place of a session's table."""
+        config = self.config.peers[name]
+        shared = None
+        if config.scope == "shared":
+            shared = self.shared.get(name) or self._make_shared(name, config)
+            shared.sessions.append(session)
+        return Seat(self, name, config, shared)
 
     def make_peer(self, name: str, config: PeerConfig, client: Client) -> Peer:
         """Return a peer that is not connected yet."""
@@ -221,33 +232,29 @@ class Exchange:
         if self.on_tools is not None:
             self.on_tools(session, peer, list(items))
 
-    def status(self) -> dict[str, Any]:
-        """Return the health of everything, for `tieline status`."""
-        return {
-            "draining": self.is_draining,
-            "sessions": [
-                {
-                    "transport": session.hello.transport,
-                    "remote": session.hello.remote,
-                    "cores": len(session.cores),
-                    "in_flight": sum(len(core.open) for core in session.cores),
-                    "peers": [_peer_status(peer) for peer in session.peers()],
-                }
-                for session in self.sessions
-            ],
-            "shared": [_peer_status(peer) for peer in self.shared.values()],
-        }
+    def peers_named(self, name: str) -> list[Peer]:
+        """Return every connection to one configured peer, over all sessions."""
+        shared = self.shared.get(name)
+        if shared is not None:
+            return [shared]
+        return [
+            peer for session in self.sessions if name in session.seats for peer in session.seats[name].peers
+        ]
 
+    # --- another configuration -------------------------------------------------------------------------------------------------
 
-def _peer_status(peer: Peer) -> dict[str, Any]:
-    fault: Fault | None = peer.fault
-    return {
-        "name": peer.name,
-        "state": peer.state,
-        "era": peer.era if peer.is_ready else None,
-        "version": peer.version or None,
-        "life": peer.life,
-        "in_flight": len(peer.pending),
-        "waiting": len(peer.waiting),
-        "error": fault.message if fault is not None else None,
-    }
+    def reconfigure(self, config: Config, *, replaced: Iterable[str]) -> None:
+        """Serve by another configuration; sessions go on, and so do the peers that are not in `replaced`.
+
+        `replaced` names the peers that are gone, or reached or started in another way than before.
+        """
+        self.config = config
+        gone = set(replaced)
+        for name in gone:
+            shared = self.shared.pop(name, None)
+            if shared is not None:
+                shared.stop()
+        for name, peer in self.shared.items():
+            peer.adjust(config.peers[name])
+        for session in list(self.sessions):
+            session.reconfigure(config, gone)

@@ -229,7 +229,7 @@ class Flows:
         if call is None:
             return
 
-        def found(_: Any) -> None:  # noqa: ANN401 - a flow's end
+        def found(_: Any) -> None:
             owner = session.catalog.find(list_method, name)
             if owner is None:
                 session.finish(call, Reply(fault=self._nobody(list_method, name)))
@@ -253,7 +253,7 @@ class Flows:
         if call is None:
             return
 
-        def found(_: Any) -> None:  # noqa: ANN401 - a flow's end
+        def found(_: Any) -> None:
             peer = session.catalog.find_uri(uri)
             if peer is None:
                 session.finish(call, Reply(fault=self._nobody("resources/list", uri)))

@@ -52,7 +52,7 @@ class Handshake:
         else:
             self._initialize()
 
-    def _ask(self, method: str, params: bytes, then: Any, *, limit_s: float) -> None:  # noqa: ANN401 - a callback
+    def _ask(self, method: str, params: bytes, then: Any, *, limit_s: float) -> None:
         peer = self._peer
         session = peer.sessions[0]
         call = Call(session, method, params, then=then)

@@ -340,6 +340,13 @@ class Listens:
                     core.notify(body, method, about=None, seq=seq)
         return peer.is_modern
 
+    def announce(self, method: str, seq: int) -> None:
+        """Tell every modern listener of a change that is the gateway's own."""
+        for listen in list(self._open.values()):
+            if listen.wanted.wants(method, "") and listen.acknowledged:
+                body = jsonrpc.notification(method, translate.with_subscription(b"{}", listen.id))
+                listen.core.notify(body, method, about=listen.id, seq=seq)
+
     def _heard_acknowledged(self, peer: Peer, envelope: Envelope, id_: Id | None) -> None:
         bridge = self._bridges.get(peer.name)
         if bridge is not None:

@@ -18,7 +18,7 @@ _SAFE = re.compile(r"[\x20-\x7e]*")
 _SENTINEL = re.compile(r"=\?base64\?.*\?=")
 
 
-def annotated(schema: Any) -> dict[Path, str]:  # noqa: ANN401 - any JSON
+def annotated(schema: Any) -> dict[Path, str]:
     """Return the header token of each annotated property that is reached through `properties` alone."""
     found: dict[Path, str] = {}
     todo: list[tuple[Path, Any]] = [((), schema)]
@@ -36,7 +36,7 @@ def annotated(schema: Any) -> dict[Path, str]:  # noqa: ANN401 - any JSON
     return found
 
 
-def headers(tokens: dict[Path, str], arguments: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401 - any JSON
+def headers(tokens: dict[Path, str], arguments: Any) -> tuple[tuple[str, str], ...]:
     """Return the headers that mirror the arguments which are there and are scalars."""
     rendered: list[tuple[str, str]] = []
     for path, token in tokens.items():

@@ -58,6 +58,10 @@ class Peer:
         self.host = host
         self.client = client
         self.limit = limit
+        self.calls = 0
+        """Calls that were sent to it."""
+        self.errors = 0
+        """Calls that it has failed by going away, not by answering with an error."""
         self.state: State = "idle"
         self.life = 0
         self.timeout_ns = int(config.call_timeout_s * 1e9)
@@ -115,6 +119,11 @@ class Peer:
         self._fail_all(Fault(code="io", message=f"{self.name} is shutting down", reason="draining"))
         self.host.disconnect(self)
 
+    def adjust(self, config: PeerConfig) -> None:
+        """Take over settings that need no new connection."""
+        self.config = config
+        self.timeout_ns = int(config.call_timeout_s * 1e9)
+
     def opened(self, link: Link) -> None:
         """The transport is there: shake hands."""
         self.link = link
@@ -132,6 +141,7 @@ class Peer:
         self.state = "ready"
         self.fault = None
         self.note("ready", {"era": era, "version": version})
+        self.host.healthy(self)
         for session in self.sessions:
             session.peer_ready(self)
         waiting, self.waiting = self.waiting, []
@@ -167,6 +177,7 @@ class Peer:
         for call in unsent:
             call.session.answered(call, Reply(fault=fault))
         sent = msgspec.structs.replace(fault, outcome="unknown")
+        self.errors += len(pending)
         for call in pending:
             call.session.tap.record("lost", "inside", peer=self.name, life=self.life, re=call.seq)
             call.session.answered(call, Reply(fault=sent))
@@ -191,6 +202,7 @@ class Peer:
         id_ = self.next_id() if call.peer_id is None else call.peer_id
         call.peer, call.peer_id = self, id_
         self.pending[id_] = call
+        self.calls += 1
         message = jsonrpc.request(id_, call.method, params)
         if call.seq < 0:
             call.seq = call.session.tap.record(

@@ -84,6 +84,10 @@ class Host(Protocol):
         """End the peer's process or connection gracefully; `peer.closed` follows where it was open."""
         ...
 
+    def healthy(self, peer: Peer) -> None:
+        """The peer has shaken hands: earlier failures are on the way to be forgotten."""
+        ...
+
     def mint(self) -> str:
         """Return a fresh unguessable token of 32 hex digits."""
         ...

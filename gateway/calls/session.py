@@ -33,6 +33,7 @@ from transports.base import Hello, Id, Link, Origin, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange, Seat
+    from gateway.config.model import Config
 
 Handler: TypeAlias = Callable[[Request], None]
 
@@ -47,9 +48,7 @@ class Session:
         self.tap = exchange.host.tap(hello)
         self.cores: list[Core] = []
         self.seats: dict[str, Seat] = exchange.seats_for(self)
-        self.catalog = Catalog(
-            self.config.catalog, {name: seat.config for name, seat in self.seats.items()}, exchange.judge
-        )
+        self.catalog = self._new_catalog()
         self.plain = self.catalog.is_plain
         self.max_in_flight = self.config.limits.max_in_flight_per_session
         self.owners: dict[str, str] = {}
@@ -144,7 +143,7 @@ class Session:
         """Record a request and enter it as a call of its core; None where it was refused."""
         core = request.core
         meta = request.meta
-        if meta is None and b'"progressToken"' in request.data or b'"tieline/lane"' in request.data:
+        if (meta is None and b'"progressToken"' in request.data) or b'"tieline/lane"' in request.data:
             meta = read_meta(request)
         seq = self.record(request, peer=peer, name=name, lane=meta.lane if meta else "")
         if seq < 0:
@@ -360,6 +359,30 @@ class Session:
     def peers(self) -> list[Peer]:
         """Return every peer that this session has a connection to."""
         return [peer for seat in self.seats.values() for peer in seat.peers]
+
+    def reconfigure(self, config: Config, replaced: set[str]) -> None:
+        """Go on by another configuration: other seats, the same core, untouched peers as they are."""
+        self.config = config
+        self.tap.record("mark", "inside", x={"reloaded": True, "replaced": sorted(replaced)})
+        before = self.seats
+        self.seats = {}
+        for name in config.active_peers:
+            seat = before.pop(name, None) if name not in replaced else None
+            if seat is None:
+                seat = self.exchange.seat_for(self, name)
+            else:
+                seat.adjust(config.peers[name])
+            self.seats[name] = seat
+        for seat in before.values():
+            seat.close(self)
+        self.catalog = self._new_catalog()
+        self.plain = self.catalog.is_plain
+        self._only = next(iter(self.seats.values())) if len(self.seats) == 1 else None
+        self.asks.lists_changed()
+
+    def _new_catalog(self) -> Catalog:
+        peers = {name: seat.config for name, seat in self.seats.items()}
+        return Catalog(self.config.catalog, peers, self.exchange.judge)
 
     def close(self) -> None:
         """End the session: its own peers go, its recording is sealed."""

@@ -23,5 +23,7 @@ class ServeOptions:
     """The file to re-read. None where there is none (`tieline record`): then there is no reload."""
     record_dir: Path | None = None
     """Directory that gets the recordings instead of `record.dir`."""
+    is_one_recording: bool = False
+    """Whether `record_dir` is to be the recording itself, of the one session of a stdio run."""
     insecure_loopback: bool = False
     """Ask for no token on loopback listeners."""

@@ -1,0 +1,367 @@
+"""One peer's way to the outside: its process or its socket, opened, watched, opened again.
+
+Owns the connecting of a `Peer` to a transport and the joining of a broken pipe with the exit that broke it.
+When to try again is decided by `calls.restart`; what a broken connection means for calls, by the peer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+from gateway.calls.peer_state import Peer, transport_fault
+from gateway.calls.restart import RestartMachine, RestartPolicy
+from gateway.protocol.errors import Fault
+from gateway.runtime.supervisor import Exit, PeerProcess, PeerSpec, ProcessLimits, StderrLine
+from transports.base import Limits, Link, TransportError
+from transports.stdio import connect_pipes
+from transports.unix import connect_unix
+
+if TYPE_CHECKING:
+    from gateway.runtime.world import World
+
+EXIT_WAIT_S = 0.5
+"""How long a closed stdout waits for the exit that explains it, before calls are answered without it."""
+LINGER_S = 1.0
+"""How long output of a peer that has exited is still read, where something else holds the pipe open."""
+STDERR_WORDS = 2048
+
+
+class _Life:
+    """The receiver of one life: passes messages straight to the peer, and its end to the connection."""
+
+    def __init__(self, connection: Connection, peer: Peer) -> None:
+        self.message = peer.message
+        self.stray = peer.stray
+        self.failed = peer.failed
+        self.writable = peer.writable
+        self._connection = connection
+        self.process: PeerProcess | None = None
+        self.link: Link | None = None
+        self.is_told = False
+        """Whether the peer was told that it is open."""
+        self.is_over = False
+        self.early: list[TransportError | None] = []
+
+    def closed(self, fault: TransportError | None) -> None:
+        """The transport has ended."""
+        self._connection.closed(self, fault)
+
+    def stderr(self, line: StderrLine) -> None:
+        """One line of the process's stderr."""
+        self._connection.stderr(line)
+
+    def exited(self, how: Exit) -> None:
+        """The process has ended."""
+        self._connection.exited(self, how)
+
+
+class Connection:
+    """Connects one peer, over all of its lives."""
+
+    def __init__(self, world: World, peer: Peer) -> None:
+        self._world = world
+        self._peer = peer
+        self._loop = asyncio.get_running_loop()
+        self._life: _Life | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._machine = RestartMachine(_policy(peer))
+        self._timer: asyncio.TimerHandle | None = None
+        self._stderr_left = world.config.limits.stderr_bytes
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the peer, where it is a process that runs."""
+        process = self._life.process if self._life is not None else None
+        return process.pid if process is not None and not process.gone else None
+
+    # --- opening -------------------------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Open now, later where the peer is backing off, or refuse where it has been given up."""
+        machine = self._machine
+        now = self._world.now()
+        if machine.state == "failed":
+            machine.tick(now)
+            if machine.state == "failed":
+                self._peer.unreachable(self._given_up(now))
+                return
+            self._begin()
+        elif machine.state in ("idle", "stopped"):
+            machine.start(now)
+            self._begin()
+        elif machine.state == "backing_off":
+            self._wake_later()
+
+    def _wake_later(self) -> None:
+        at = self._machine.wake_at_ns
+        if self._timer is None and at is not None:
+            delay = max(0.0, (at - self._world.now()) / 1e9) + 0.001
+            self._timer = self._loop.call_later(delay, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        peer = self._peer
+        if peer.state not in ("failed", "starting"):
+            return
+        if self._machine.tick(self._world.now()).action == "spawn":
+            peer.state = "starting"
+            self._begin()
+
+    def _begin(self) -> None:
+        self._spawn_task(self._open())
+
+    def _spawn_task(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _open(self) -> None:
+        peer = self._peer
+        life = self._life = _Life(self, peer)
+        try:
+            async with asyncio.timeout(peer.config.start_timeout_s):
+                life.link = await self._reach(life)
+        except TransportError as fault:
+            self._failed(transport_fault(peer.name, _unsent(fault)))
+            return
+        except TimeoutError:
+            why = f"{peer.name} could not be reached within {peer.config.start_timeout_s:g} s"
+            self._failed(Fault(code="timeout", message=why, reason="not_ready", peer=peer.name))
+            return
+        except OSError as fault:
+            why = f"{peer.name} could not be reached: {fault.strerror or fault}"
+            self._failed(Fault(code="io", message=why, reason="refused", peer=peer.name))
+            return
+        if peer.state != "starting":
+            life.link.close()
+            return
+        life.is_told = True
+        peer.opened(life.link)
+        for fault in life.early:
+            self.closed(life, fault)
+
+    async def _reach(self, life: _Life) -> Link:
+        config = self._peer.config
+        limits = Limits(
+            message_bytes=config.limits.max_message_bytes or self._world.config.limits.max_message_bytes,
+            hard_bytes=max(self._world.config.limits.queue_bytes * 2, 16 * 1024 * 1024),
+        )
+        kind = config.kind
+        if kind == "stdio":
+            return await self._spawn(life, limits)
+        if kind == "unix":
+            return await connect_unix(config.unix or "", life, limits=limits)
+        if kind == "websocket":
+            from transports.websocket import WebSocketOptions, connect_websocket
+
+            headers = tuple(config.headers.items())
+            options = WebSocketOptions(limits=limits)
+            return await connect_websocket(config.url or "", life, headers=headers, options=options)
+        return self._http(life, kind, limits)
+
+    def _http(self, life: _Life, kind: str, limits: Limits) -> Link:
+        from transports.http_client import HttpLink
+        from transports.http_common import HttpOptions
+        from transports.sse_client import SseLink
+
+        config = self._peer.config
+        url = config.url or ""
+        auth = None
+        if config.oauth is not None:
+            from gateway.runtime.oauth import peer_auth
+
+            auth = peer_auth(self._peer.name, url, config.oauth, learned=self._world.learned)
+        options = HttpOptions(
+            headers=tuple(config.headers.items()),
+            limits=limits,
+            connect_s=min(10.0, config.start_timeout_s),
+            answer_s=config.call_timeout_s,
+            auth=auth,
+        )
+        return (SseLink if kind == "sse" else HttpLink)(url, life, options)
+
+    async def _spawn(self, life: _Life, limits: Limits) -> Link:
+        config = self._peer.config
+        spec = PeerSpec(
+            command=tuple(config.command),
+            environment=config.environment(os.environ),
+            directory=config.cwd,
+            grace_s=config.stop_grace_s,
+            limits=ProcessLimits(
+                memory_bytes=config.limits.memory_bytes,
+                cpu_s=config.limits.cpu_s,
+                processes=config.limits.processes,
+                open_files=config.limits.open_files,
+            ),
+        )
+        try:
+            process = await PeerProcess.start(spec, life)
+        except TransportError as fault:
+            self._peer.note("spawn", {"error": fault.reason, "message": fault.message})
+            raise
+        life.process = process
+        self._peer.note("spawn", {"program": config.command[0], "pid": process.pid})
+        read_fd, write_fd = process.take_pipes()
+        link = connect_pipes(life, read_fd=read_fd, write_fd=write_fd, limits=limits, pipe_bytes=1024 * 1024)
+        process.close_stdin = link.close
+        return link
+
+    def _failed(self, fault: Fault) -> None:
+        """This life could not be opened, or its handshake failed."""
+        self._retry(fault.reason, final=fault.reason == "version")
+        self._peer.unreachable(fault)
+
+    def _retry(self, reason: str, *, final: bool = False) -> None:
+        change = self._machine.ended(self._world.now(), random.random(), reason=reason, final=final)
+        if change.changed and self._peer.sessions:
+            self._peer.note("restart", {"state": change.state, **change.facts})
+        if change.state == "backing_off":
+            self._wake_later()
+
+    def _given_up(self, now: int) -> Fault:
+        last = self._peer.fault
+        why = f": {last.message}" if last is not None and last.reason != "breaker_open" else ""
+        if last is not None and last.reason == "breaker_open":
+            return last
+        after = self._machine.retry_after_ms(now)
+        return Fault(
+            code="io",
+            message=f"{self._peer.name} has failed too often and is given up for now{why}",
+            reason="breaker_open",
+            peer=self._peer.name,
+            advice=f"It is tried again in {after / 1000:.0f} s"
+            if after
+            else "Repair it and start the gateway again",
+        )
+
+    # --- the process -----------------------------------------------------------------------------------------------------------
+
+    def stderr(self, line: StderrLine) -> None:
+        """One line of the process's stderr: recorded, up to a bound."""
+        if self._stderr_left <= 0 or not self._peer.sessions:
+            return
+        self._stderr_left -= len(line.data)
+        x: dict[str, Any] = {"stream": "stderr"}
+        self._peer.tap.record(
+            "raw", "peer>", line.data, peer=self._peer.name, life=max(self._peer.life, 1), x=x
+        )
+
+    def exited(self, life: _Life, how: Exit) -> None:
+        """The process has ended: what it wrote is still read for a moment."""
+        if self._peer.sessions:
+            self._peer.note("exit", _exit_facts(how))
+        if life.link is not None:
+            self._loop.call_later(LINGER_S, life.link.close)
+
+    # --- the transport ---------------------------------------------------------------------------------------------------------
+
+    def closed(self, life: _Life, fault: TransportError | None) -> None:
+        """A connection has ended: find out why, then tell the peer."""
+        if life.is_over or life is not self._life:
+            return
+        if not life.is_told:
+            life.early.append(fault)
+            return
+        life.is_over = True
+        process = life.process
+        if process is None or self._peer.state == "stopped":
+            self._end(fault)
+        else:
+            self._spawn_task(self._explain(process, fault))
+
+    async def _explain(self, process: PeerProcess, fault: TransportError | None) -> None:
+        try:
+            async with asyncio.timeout(EXIT_WAIT_S):
+                how = await process.wait()
+        except TimeoutError:
+            message = "it has closed its output but still runs" if fault is None else fault.message
+            self._end(TransportError("closed", message, dict(fault.details) if fault else {}))
+            await process.stop()
+            return
+        details: dict[str, object] = {"exit": _exit_facts(how)}
+        words = self._world.redact_text(how.last_words())
+        if words:
+            details["stderr"] = words
+        self._end(TransportError("exited", f"the server {how}", details))
+        await process.stop()
+
+    def _end(self, fault: TransportError | None) -> None:
+        peer = self._peer
+        if peer.state == "stopped":
+            peer.closed(fault)
+            return
+        was_ready = peer.state == "ready"
+        if peer.state in ("handshake", "ready"):
+            self._retry(fault.reason if fault is not None else "closed")
+        peer.closed(fault)
+        if not was_ready or self._machine.state != "backing_off":
+            return
+        if peer.state == "failed":
+            peer.state = "starting"
+
+    # --- ending ---------------------------------------------------------------------------------------------------------------
+
+    def ready(self) -> None:
+        """The peer has shaken hands."""
+        self._machine.ready(self._world.now())
+
+    async def hang_up(self) -> None:
+        """End this life, whose handshake has failed; another may follow."""
+        fault = self._peer.fault
+        life, self._life = self._life, None
+        if fault is not None:
+            self._retry(fault.reason, final=fault.reason == "version")
+        if life is not None:
+            await self._end_life(life)
+
+    async def stop(self) -> None:
+        """End the connection and the process with everything that it has started, for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+        life, self._life = self._life, None
+        current = asyncio.current_task()
+        for task in list(self._tasks):
+            if task is not current:
+                task.cancel()
+        if life is not None:
+            await self._end_life(life)
+
+    async def _end_life(self, life: _Life) -> None:
+        life.is_over = True
+        if life.process is not None:
+            await life.process.stop()
+        if life.link is not None:
+            life.link.close()
+            wait_closed = getattr(life.link, "wait_closed", None)
+            if wait_closed is not None:
+                await wait_closed()
+
+
+def _policy(peer: Peer) -> RestartPolicy:
+    restart = peer.config.restart
+    return RestartPolicy(
+        enabled=restart.enabled,
+        first_wait_ns=int(restart.backoff_s * 1e9),
+        longest_wait_ns=int(restart.backoff_max_s * 1e9),
+        open_after=restart.budget,
+        stable_ns=int(restart.window_s * 1e9),
+    )
+
+
+def _exit_facts(how: Exit) -> dict[str, object]:
+    facts: dict[str, object] = {}
+    if how.code is not None:
+        facts["code"] = how.code
+    if how.signal is not None:
+        facts["signal"] = how.signal
+    if how.limit is not None:
+        facts["limit"] = how.limit
+    return facts
+
+
+def _unsent(fault: TransportError) -> TransportError:
+    fault.details["sent"] = False
+    return fault

@@ -1,0 +1,86 @@
+"""What a running gateway does beside messages: the ready file, the control socket, reload, the sweep of orphans.
+
+Owns signals but those that end it. Every part is best effort: none of them may keep a gateway from serving.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gateway.runtime.control import ControlError, ControlServer, serve_control
+from gateway.runtime.world import tell
+
+if TYPE_CHECKING:
+    from gateway.serve import Gateway
+
+
+class Upkeep:
+    """The upkeep of one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._control: ControlServer | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """Begin. The ready file is written last."""
+        options = self._gateway.options
+        loop = asyncio.get_running_loop()
+        if options.config_path is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._gateway.reload)
+        if not options.stdio or options.ready_file is not None:
+            try:
+                self._control = await serve_control({"status": self._gateway.status})
+            except (ControlError, OSError) as fault:
+                tell(f"warning: `tieline status` will not see this gateway: {fault}")
+        self._spawn(asyncio.to_thread(_sweep))
+        if options.watch and options.config_path is not None:
+            self._spawn(self._watch(options.config_path))
+        if options.ready_file is not None:
+            ready = {
+                "pid": os.getpid(),
+                "listeners": self._gateway.addresses(),
+                "control": str(self._control.path) if self._control is not None else None,
+            }
+            draft = options.ready_file.with_name(f".{options.ready_file.name}.{os.getpid()}")
+            draft.write_bytes(msgspec.json.encode(ready))
+            draft.replace(options.ready_file)
+        for address in self._gateway.addresses():
+            if address["kind"] != "stdio":
+                tell(f"listening on {address['url']}")
+
+    async def stop(self) -> None:
+        """End."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=2.0)
+        if self._gateway.options.config_path is not None:
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+        if self._control is not None:
+            await self._control.close()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, path: Path) -> None:
+        from watchfiles import awatch
+
+        async for changes in awatch(path.parent, recursive=False):
+            if any(Path(changed) == path for _, changed in changes):
+                self._gateway.reload()
+
+
+def _sweep() -> None:
+    """End what a gateway that was killed has left behind."""
+    from gateway.runtime.processes import sweep
+
+    sweep()

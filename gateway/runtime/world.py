@@ -1,0 +1,201 @@
+"""The world as the pure exchange sees it: clock, timers, tokens, recordings, connections to peers.
+
+Owns the `Host` and what must be waited for at the end: processes that stop, recordings that are sealed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gateway import __version__
+from gateway.calls.peer_state import Peer
+from gateway.calls.ports import Tap
+from gateway.config.model import Config
+from gateway.config.places import state_dir
+from gateway.runtime.connection import Connection
+from gateway.runtime.redactor import make_redactor
+from gateway.runtime.tap import NullTap, RecordingTap
+from recordings.errors import RecordingError
+from recordings.header import Header, PeerFacts
+from recordings.store import Recorder
+from transports.base import Hello
+
+STOP_S = 8.0
+"""The longest that the end of all peers together is waited for."""
+
+
+class World:
+    """What a gateway does to the world. Implements `calls.ports.Host`."""
+
+    def __init__(self, config: Config, *, record_dir: Path | None, exact_dir: bool = False) -> None:
+        self.config = config
+        self.record_dir = record_dir
+        self._exact_dir = exact_dir
+        """Whether `record_dir` is the recording itself, not the directory that holds recordings."""
+        self._loop = asyncio.get_running_loop()
+        self._connections: dict[Peer, Connection] = {}
+        self._work: set[asyncio.Task[None]] = set()
+        self._stops: set[asyncio.Task[None]] = set()
+        self._key = secrets.token_bytes(32)
+        self.redactor = make_redactor(config, state_dir())
+        self.failing: RecordingError | None = None
+        self.recordings: list[Path] = []
+        self._warned = False
+        self.on_sealed: Callable[[Path], None] | None = None
+
+    # --- Host ----------------------------------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        """Return monotonic nanoseconds."""
+        return time.monotonic_ns()
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Have `call` called after `delay_s` seconds."""
+        return self._loop.call_later(delay_s, call)
+
+    def connect(self, peer: Peer) -> None:
+        """Open a peer's connection."""
+        connection = self._connections.get(peer)
+        if connection is None:
+            connection = self._connections[peer] = Connection(self, peer)
+        connection.connect()
+
+    def disconnect(self, peer: Peer) -> None:
+        """End a peer's connection; for good where the peer is stopped."""
+        connection = self._connections.get(peer)
+        if connection is None:
+            return
+        if peer.state == "stopped":
+            del self._connections[peer]
+            self._stops.add(self.spawn(connection.stop()))
+        else:
+            self.spawn(connection.hang_up())
+
+    def healthy(self, peer: Peer) -> None:
+        """A peer has shaken hands."""
+        connection = self._connections.get(peer)
+        if connection is not None:
+            connection.ready()
+
+    def mint(self) -> str:
+        """Return 32 random hex digits."""
+        return secrets.token_hex(16)
+
+    def secret_key(self) -> bytes:
+        """Return the key of this process."""
+        return self._key
+
+    def tap(self, hello: Hello) -> Tap:
+        """Return the recorder of a new session: its recording is a directory of its own."""
+        if not self.config.record.enabled or self.record_dir is None:
+            return NullTap()
+        started = time.time_ns()
+        session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        path = self.record_dir if self._exact_dir else self.record_dir / session
+        if not self._exact_dir:
+            self.record_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        header = Header(
+            session=session,
+            by=f"tieline {__version__}",
+            started=started,
+            seed=secrets.randbits(63),
+            core=PeerFacts(dialect="mcp", transport=hello.transport),
+            peers={
+                name: PeerFacts(
+                    dialect="mcp", transport=peer.kind, command=self._public_command(peer.command)
+                )
+                for name, peer in self.config.active_peers.items()
+            },
+        )
+        recorder = Recorder(
+            path,
+            header=header,
+            redactor=self.redactor,
+            durability=self.config.record.durability,
+            on_write_error=self.config.record.on_write_error,
+        )
+        self.recordings.append(path)
+        return RecordingTap(recorder, on_refusal=self._refused, on_close=self._seal)
+
+    # --- recordings ----------------------------------------------------------------------------------------------------------
+
+    def _public_command(self, command: list[str]) -> list[str]:
+        return [self.redact_text(word) for word in command]
+
+    def _refused(self, fault: RecordingError) -> None:
+        self.failing = fault
+        if not self._warned:
+            self._warned = True
+            tell(f"warning: {fault}")
+
+    def _seal(self, tap: RecordingTap) -> None:
+        self.spawn(self._seal_aside(tap, set(self._stops)))
+
+    async def _seal_aside(self, tap: RecordingTap, stops: set[asyncio.Task[None]]) -> None:
+        """Seal once the session's peers have ended, so that their ends are in the recording too."""
+        if stops:
+            await asyncio.wait(stops, timeout=STOP_S)
+        recorder = tap.end()
+        try:
+            await asyncio.to_thread(recorder.seal)
+        except RecordingError as fault:
+            tell(f"warning: {fault}")
+        if self.on_sealed is not None:
+            self.on_sealed(recorder.path)
+
+    def learned(self, secret: str) -> None:
+        """Redact a secret that was learnt while running (an access token)."""
+        self.redactor.know([secret])
+
+    def redact_text(self, text: str) -> str:
+        """Return text for people without secrets."""
+        return self.redactor.text(text)
+
+    # --- the end -------------------------------------------------------------------------------------------------------------
+
+    def pid(self, peer: Peer) -> int | None:
+        """Return the process id of a peer, where it is a process that runs."""
+        connection = self._connections.get(peer)
+        return connection.pid if connection is not None else None
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run work that the end waits for."""
+        task = self._loop.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._work.discard(task)
+        self._stops.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            context = {"message": "work beside the exchange has failed", "exception": task.exception()}
+            self._loop.call_exception_handler(context)
+
+    async def finish(self) -> None:
+        """Wait until every peer has ended and every recording is sealed."""
+        for peer in list(self._connections):
+            peer.stop()
+        deadline = self._loop.time() + STOP_S
+        while self._work and self._loop.time() < deadline:
+            await asyncio.wait(set(self._work), timeout=deadline - self._loop.time())
+        for task in list(self._work):
+            task.cancel()
+        if self._work:
+            await asyncio.wait(set(self._work), timeout=1.0)
+
+
+def tell(sentence: str) -> None:
+    """Say something to people, on stderr; stdout may be the protocol."""
+    try:
+        os.write(sys.stderr.fileno(), f"tieline: {sentence}\n".encode())
+    except (OSError, ValueError, AttributeError):
+        return

@@ -1,0 +1,252 @@
+"""The composition root: a configuration in, a running gateway out. The only file that knows everyone.
+
+Owns start, signals, reload and the end. Decides nothing about messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from gateway import __version__
+from gateway.calls.exchange import Exchange
+from gateway.config.mistakes import ConfigError
+from gateway.config.model import Config, TcpListen
+from gateway.config.options import ServeOptions
+from gateway.config.places import recordings_dir
+from gateway.runtime.control import GatewayStatus
+from gateway.runtime.health import health
+from gateway.runtime.reports import PeerReport
+from gateway.runtime.world import World, tell
+from transports.base import Hello, Limits, Link, Receiver, TransportError
+
+DRAIN_S = 10.0
+"""How long calls in flight may take once the gateway is told to end."""
+
+
+class Listener(Protocol):
+    """What every listener offers."""
+
+    @property
+    def address(self) -> str:
+        """Where it can be reached."""
+        ...
+
+    async def start(self) -> None:
+        """Begin to listen."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop listening and close what is open."""
+        ...
+
+
+class Gateway:
+    """One running gateway: an exchange, its world, its listeners."""
+
+    def __init__(self, config: Config, options: ServeOptions) -> None:
+        self.config = config
+        self.options = options
+        record_dir = options.record_dir or recordings_dir(config)
+        self.world = World(config, record_dir=record_dir, exact_dir=options.is_one_recording)
+        self.exchange = Exchange(config, self.world, version=__version__)
+        self.exchange.on_notice = lambda sentence: tell(f"note: {sentence}")
+        self.listeners: list[tuple[str, Listener]] = []
+        self.ended = asyncio.Event()
+        self.started_at = time.monotonic()
+        self.limits = Limits(
+            message_bytes=config.limits.max_message_bytes,
+            hard_bytes=max(config.limits.queue_bytes * 8, 64 * 1024 * 1024),
+        )
+
+    # --- start ---------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open every listener.
+
+        Raises:
+            TransportError: If one cannot be opened.
+        """
+        listen = self.config.listen
+        if self.options.stdio or listen.uses_stdio:
+            from transports.stdio import serve_stdio
+
+            self.exchange.on_empty = self.ended.set
+            serve_stdio(self.accept, limits=self.limits, pipe_bytes=1024 * 1024)
+            if self.options.stdio:
+                return
+        if listen.unix is not None:
+            from transports.unix import UnixListener
+
+            await self._open("unix", UnixListener(listen.unix.path, self.accept, limits=self.limits))
+        if listen.websocket is not None:
+            await self._open("websocket", self._websocket(listen.websocket))
+        if listen.http is not None:
+            await self._open("http", self._http(listen.http))
+
+    async def _open(self, kind: str, listener: Listener) -> None:
+        await listener.start()
+        self.listeners.append((kind, listener))
+
+    def _websocket(self, listen: TcpListen) -> Listener:
+        from transports.websocket import WebSocketListener, WebSocketOptions
+
+        return WebSocketListener(
+            self.accept,
+            host=listen.host,
+            port=listen.port,
+            path=listen.path,
+            hosts=listen.allowed_hosts,
+            origins=listen.allowed_origins,
+            tokens=self._tokens(listen),
+            tls=_server_tls(listen),
+            options=WebSocketOptions(limits=self.limits),
+            max_connections=self.config.limits.max_sessions,
+        )
+
+    def _http(self, listen: TcpListen) -> Listener:
+        from gateway.runtime.http_front import FrontOptions, HttpFront
+
+        options = FrontOptions(
+            path=listen.path,
+            host=listen.host,
+            port=listen.port,
+            limits=self.limits,
+            max_sessions=self.config.limits.max_sessions,
+            tls_cert=listen.tls.cert if listen.tls else None,
+            tls_key=listen.tls.key if listen.tls else None,
+        )
+        return HttpFront(self.accept, self.world.mint, guard=self._guard(listen), options=options)
+
+    def _tokens(self, listen: TcpListen) -> Mapping[str, str]:
+        """Principal to bearer token; empty where the listener asks for none."""
+        from gateway.runtime.tokens import bearer_token
+        from transports.guard import is_loopback
+
+        if (listen.insecure_loopback or self.options.insecure_loopback) and is_loopback(listen.host):
+            return {}
+        token = bearer_token(Path(listen.token_file) if listen.token_file else None)
+        self.world.learned(token)
+        return {"core": token}
+
+    def _guard(self, listen: TcpListen) -> Callable[[int], Any]:
+        from transports.guard import Guard, is_loopback, loopback_hosts
+
+        tokens = self._tokens(listen)
+        scheme = "https" if listen.tls else "http"
+
+        def guard(port: int) -> Guard:
+            hosts = loopback_hosts(port, listen.allowed_hosts)
+            if not is_loopback(listen.host):
+                hosts |= {f"{listen.host}:{port}"}
+            origins = {f"{scheme}://{host}" for host in hosts} | set(listen.allowed_origins)
+            return Guard(hosts=frozenset(hosts), origins=frozenset(origins), tokens=tokens)
+
+        return guard
+
+    def accept(self, link: Link, hello: Hello) -> Receiver:
+        """Take in a connection of a core."""
+        return self.exchange.accept(link, hello)
+
+    # --- told to others --------------------------------------------------------------------------------------------------------
+
+    def addresses(self) -> list[dict[str, str]]:
+        """Return where the gateway can be reached."""
+        found = [{"kind": kind, "url": listener.address} for kind, listener in self.listeners]
+        if self.options.stdio or self.config.listen.uses_stdio:
+            found.insert(0, {"kind": "stdio", "url": "stdio"})
+        return found
+
+    def status(self) -> GatewayStatus:
+        """Return what `tieline status` shows."""
+        return health(
+            self.config,
+            self.exchange,
+            self.world,
+            uptime_s=time.monotonic() - self.started_at,
+            addresses=self.addresses(),
+        )
+
+    def reload(self) -> None:
+        """Read the configuration again and go on by it. One that is broken changes nothing."""
+        from gateway.config.diff import diff
+        from gateway.config.load import load
+
+        if self.options.config_path is None:
+            return
+        try:
+            config = load(self.options.config_path)
+        except ConfigError as fault:
+            tell(f"warning: the configuration stays as it was: {fault}")
+            for session in self.exchange.sessions:
+                session.tap.record("mark", "inside", x={"reload_failed": str(fault)})
+            return
+        change = diff(self.config, config)
+        if not change:
+            return
+        for section in change.needs_restart:
+            tell(f"warning: `{section}` has changed; only a new start of the gateway applies it")
+        self.config = self.world.config = config
+        self.world.redactor.know(config.secret_values())
+        self.exchange.reconfigure(config, replaced=(*change.changed, *change.removed))
+        touched = [*change.added, *change.changed, *change.removed]
+        tell(f"configuration reloaded: {', '.join(touched) or 'no peer'} touched")
+
+    # --- the end ---------------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Give calls in flight the drain time, then end everything."""
+        if self.exchange.drain():
+            deadline = time.monotonic() + DRAIN_S
+            while self.exchange.drain() and time.monotonic() < deadline:
+                await asyncio.sleep(0.02)
+        self.exchange.close()
+        for _, listener in self.listeners:
+            await listener.stop()
+        await self.world.finish()
+
+
+async def serve(config: Config, options: ServeOptions) -> int:
+    """Run a gateway until its stdio core leaves or a signal ends it; return the exit code."""
+    gateway = Gateway(config, options)
+    try:
+        await gateway.start()
+    except TransportError as fault:
+        tell(f"error: {fault}")
+        await gateway.stop()
+        return 3
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, gateway.ended.set)
+    from gateway.runtime.upkeep import Upkeep
+
+    upkeep = Upkeep(gateway)
+    try:
+        await upkeep.start()
+        await gateway.ended.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        await upkeep.stop()
+        await gateway.stop()
+    return 0
+
+
+async def check(config: Config) -> list[PeerReport]:
+    """Try every peer once."""
+    from gateway.runtime.trial import check as try_all
+
+    return await try_all(config)
+
+
+def _server_tls(listen: TcpListen) -> ssl.SSLContext | None:
+    if listen.tls is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(listen.tls.cert, listen.tls.key)
+    return context
