@@ -134,16 +134,15 @@ class Recorder:
 
     def _encode(self, frame: Frame) -> tuple[bytes, Frame, bytes | None]:
         redactor = self._redactor
-        apart = frame.kind == "raw" or memoryview(frame.body).nbytes >= BLOB_BYTES
-        if redactor is not None and apart and redactor.suspects(bytes(frame.body)):
-            frame = redactor.frame(frame)
-        whole = frame
-        frame, blob = part(whole)
-        line = line_of(frame)
-        if redactor is not None and redactor.suspects(line):
-            frame, blob = part(redactor.frame(whole))
+        if frame.kind != "raw" and memoryview(frame.body).nbytes < BLOB_BYTES:
             line = line_of(frame)
-        return line, frame, blob
+            if redactor is None or not redactor.suspects(line):
+                return line, frame, None
+        # The line does not show a body that lies in a blob or in base64, so the redactor is asked about the frame.
+        if redactor is not None:
+            frame = redactor.frame(frame)
+        frame, blob = part(frame)
+        return line_of(frame), frame, blob
 
     def _append(self, frame: Frame, line: bytes, blob: bytes | None) -> None:
         if self._refusal is not None and (self._broken or frame.kind == "request"):
