@@ -157,9 +157,8 @@ async def _through_gateway(
             ]
         config.write_text("\n".join(lines))
         environment = {**os.environ, "TIELINE_STATE_DIR": f"{name}/state", "BROWSER": _browser()}
-        yield StdioServerParameters(
-            command=sys.executable, args=["-m", "gateway", "run", str(config)], env=environment
-        )
+        program = str(Path(sys.executable).with_name("tieline"))
+        yield StdioServerParameters(command=program, args=["run", str(config), "--stdio"], env=environment)
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ from tests.conformance.scoring import REVISIONS, Row, Score
 ERAS: Final = ("legacy", "modern")
 SOUTHBOUND: Final = ("stdio", "ws", "http")
 MORE_SOUTHBOUND: Final = ("unix", "sse")
+TIELINE: Final = Path(sys.executable).with_name("tieline")
 START_S: Final = 30.0
 ROW_S: Final = 240.0
 OWN_ERA: Final = {"2025-11-25": "legacy", "2026-07-28": "modern"}
@@ -136,7 +137,7 @@ async def gateway(peer: str, folder: Path) -> AsyncGenerator[str]:
         "[listen.http]\nport = 0\ninsecure_loopback = true\n\n"
         f'[record]\ndir = "{folder / "recordings"}"\n\n[peers.everything]\n{peer}'
     )
-    command = [sys.executable, "-m", "gateway", "run", str(config), "--ready-file", str(ready)]
+    command = [str(TIELINE), "run", str(config), "--ready-file", str(ready)]
     environment = {**os.environ, "TIELINE_STATE_DIR": str(folder / "state")}
     async with process(command, folder / "gateway.log", env=environment) as child:
         deadline = time.monotonic() + START_S
