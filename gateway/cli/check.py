@@ -26,9 +26,10 @@ def register(app: typer.Typer) -> None:
         dry: Annotated[bool, typer.Option("--dry", help="Read the file only; start nothing.")] = False,
         json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> int:
-        """Read the configuration, try each peer once, and say which ones work.
+        """Try each peer of a configuration once.
 
-        Ends with 1 if a peer does not, and with 3 if the file has mistakes.
+        Reads the file, connects to every peer, says which ones work, and ends them again. Ends with 1 if a
+        peer does not, and with 3 if the file has mistakes.
         """
         path = config_path(config)
         try:

@@ -35,7 +35,9 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         url: Annotated[str | None, typer.Option(help="Record a server behind a URL instead.")] = None,
     ) -> int:
-        """Record one MCP server: put this before its command in any client's configuration.
+        """Stand before one MCP server and record it.
+
+        Put this before the server's command in any client's configuration.
 
         Speaks MCP on its own stdin and stdout. The server sees the same environment and working directory.
         """

@@ -46,7 +46,9 @@ def register(app: "typer.Typer") -> None:
             bool, typer.Option("--insecure-loopback", help="Ask for no token on loopback listeners.")
         ] = False,
     ) -> int:
-        """Run the gateway: agents connect to it, it connects to every peer, and records what crosses.
+        """Run the gateway that a configuration describes.
+
+        Agents connect to it, it connects to every peer, and everything that crosses is recorded.
 
         Ends with 0 on SIGTERM, SIGINT or when its one agent has gone; calls in flight are answered first.
         """

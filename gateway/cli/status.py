@@ -21,9 +21,10 @@ def register(app: typer.Typer) -> None:
         pid: Annotated[int | None, typer.Option(help="Ask only the gateway with this process id.")] = None,
         json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> int:
-        """Show every running gateway of yours: listeners, sessions, recording, and each peer's health.
+        """Show how the running gateways fare.
 
-        Ends with 1 if none runs.
+        For each of yours: listeners, sessions, recording, and the health of every peer. Ends with 1 if none
+        runs.
         """
         gateways = ask_all(pid)
         if json:

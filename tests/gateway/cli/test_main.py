@@ -1,0 +1,200 @@
+"""The command line: exit codes, the words of errors, and what is loaded before an agent is served."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.main import FAMILIES, main
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def tieline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tieline:
+    return Tieline(monkeypatch, capsys)
+
+
+class Tieline:
+    """Runs the command in this process: exit code, stdout, stderr."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["tieline", *arguments])
+        code = main()
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+
+def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
+    code, out, err = tieline("--help")
+
+    assert (code, err) == (0, "")
+    for family in ("run", "record", "check", "status", "tools"):
+        assert f"\n  {family} " in out
+    assert "Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 bad input." in out
+    assert "..." not in out.partition("Commands:")[2].replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "record", "check", "status", "tools list", "tools diff", "tools accept"]
+)
+def test_each_commands_help_has_an_example(tieline: Tieline, command: str) -> None:
+    code, out, _ = tieline(*command.split(), "--help")
+
+    assert code == 0
+    assert f"Examples:\n    $ tieline {command}" in out
+
+
+def test_the_version_is_one_line(tieline: Tieline) -> None:
+    assert tieline("--version") == (0, "tieline 0.1.0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            "recrod",
+            2,
+            "error: No such command 'recrod'. Did you mean 'record'?\n\n"
+            "hint: Run `tieline --help` for the options and an example\n",
+        ),
+        (
+            "run --ready",
+            2,
+            "error: No such option: --ready (Possible options: --ready-file, --record)\n\n"
+            "hint: Run `tieline run --help` for the options and an example\n",
+        ),
+        (
+            "run",
+            2,
+            "error: there is no `tieline.toml` or `.mcp.json` here\n\n"
+            "hint: Name a `tieline.toml`, or the JSON file with `mcpServers` of another client\n",
+        ),
+        (
+            "run nowhere.toml",
+            3,
+            "error: `nowhere.toml` does not exist\n\n"
+            "hint: Name a `tieline.toml`, or the JSON file with `mcpServers` of another client\n",
+        ),
+        (
+            "record",
+            2,
+            "error: `tieline record` needs a server command, or `--url`\n\n"
+            "hint: For example `tieline record -- npx some-server`\n",
+        ),
+        (
+            "record --url http://127.0.0.1:1/mcp -- server",
+            2,
+            "error: `tieline record` needs either a command or `--url`, not both\n\n"
+            "hint: For example `tieline record -- npx some-server`\n",
+        ),
+    ],
+)
+def test_wrong_use_is_one_sentence_with_a_hint(
+    tieline: Tieline, arguments: str, code: int, message: str
+) -> None:
+    assert tieline(*arguments.split()) == (code, "", message)
+
+
+def test_a_configuration_with_mistakes_ends_with_3_and_all_of_them(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text('[peers.a]\ncomand = ["x"]\n[limits]\nmax_sessions = 0\n')
+
+    assert tieline("run", "tieline.toml") == (
+        3,
+        "",
+        "error: `tieline.toml` has 2 mistakes\n\n"
+        "  tieline.toml:2: `peers.a.comand` is not a known key; did you mean `command`?\n"
+        "  tieline.toml:4: `limits.max_sessions` must be a whole number of 1 or more, found 0\n\n"
+        "hint: Nothing was started; `docs/reference/config.md` lists every setting\n",
+    )
+
+
+def test_a_configuration_without_peers_is_not_run(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").touch()
+    code, out, err = tieline("run")
+
+    assert (code, out) == (3, "")
+    assert err.endswith("names no peers\n\nhint: Add a table `[peers.NAME]` with a `command` or a `url`\n")
+
+
+def test_check_tells_mistakes_as_json_when_asked_to(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text("[limits]\nmax_sessions = 0\n")
+    code, out, err = tieline("check", "tieline.toml", "--json")
+
+    assert (code, err) == (3, "")
+    assert json.loads(out) == {
+        "ok": False,
+        "mistakes": [
+            {
+                "file": "tieline.toml",
+                "line": 2,
+                "key": "limits.max_sessions",
+                "message": "must be a whole number of 1 or more, found 0",
+            }
+        ],
+    }
+
+
+def test_a_dry_check_reads_the_file_and_says_what_does_nothing(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x", "timeout": 60}}}')
+    code, out, err = tieline("check", "--dry")
+
+    assert code == 0
+    assert out.endswith(".mcp.json` is right: 1 peer\n")
+    assert err.endswith("`mcpServers.a.timeout` is a setting of another client and does nothing here\n")
+    assert err.startswith("warning: ")
+
+
+def test_status_ends_with_1_where_no_gateway_runs(tieline: Tieline) -> None:
+    assert tieline("status") == (1, "no gateway runs\n", "")
+    assert tieline("status", "--json") == (1, "[]\n", "")
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+    reader.wait(10)
+    assert reader.stdin is not None
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from gateway.cli.main import main; sys.exit(main())",
+        "--help",
+    ]
+    done = subprocess.run(command, stdout=reader.stdin, stderr=subprocess.PIPE, timeout=30, check=False)
+    reader.stdin.close()
+
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("command", [["run", "nowhere.toml"], ["record"]])
+def test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_rich(
+    command: list[str],
+) -> None:
+    program = (
+        "import sys; from gateway.cli.main import main; main(); "
+        "sys.exit(' '.join({'typer', 'rich', 'mcp', 'httpx2', 'keyring', 'watchfiles'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1] == ""
+
+
+def test_every_family_that_is_there_is_complete() -> None:
+    modules = {path.stem for path in (Path(__file__).parents[3] / "gateway" / "cli").glob("*.py")}
+
+    assert modules - {"__init__", "main", "output", "arguments"} <= set(FAMILIES)

@@ -1,0 +1,102 @@
+"""`tieline tools`: what is printed, written and answered for peers' tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.calls.accepted import Accepted, decode
+from gateway.cli.check import show
+from gateway.cli.output import CliError
+from gateway.cli.tools import accept_tools, diff_tools, list_tools, offered, read_accepted
+from gateway.config import Config, PeerConfig
+from gateway.runtime.reports import PeerReport
+
+DB = PeerReport(
+    name="db", kind="stdio", ok=True, tools=[{"name": "query", "description": "Runs SQL.\nMore."}]
+)
+CHANGED = PeerReport(
+    name="db", kind="stdio", ok=True, tools=[{"name": "query", "description": "Runs any SQL."}]
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(peers={"db": PeerConfig(command=["x"])}, source=str(tmp_path / "tieline.toml"))
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / ".tieline" / "tools.lock.json"
+
+
+def test_what_is_accepted_is_written_beside_the_configuration_and_read_again(
+    config: Config, lock: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read_accepted(config) == Accepted()
+    assert accept_tools([DB], read_accepted(config), lock, json=False) == 0
+
+    assert (
+        capsys.readouterr().out
+        == f"added db/query\n  + Runs SQL.\n  + More.\naccepted 1 tools of 1 peers in `{lock}`\n"
+    )
+    assert read_accepted(config) == decode(lock.read_bytes())
+    assert [path.name for path in lock.parent.iterdir()] == ["tools.lock.json"]
+    assert diff_tools([DB], read_accepted(config), json=False) == 0
+    assert capsys.readouterr().out == "all tools are as they were accepted\n"
+
+
+def test_a_difference_ends_with_1_and_is_shown(
+    config: Config, lock: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accept_tools([DB], Accepted(), lock, json=True)
+    capsys.readouterr()
+
+    assert diff_tools([CHANGED], read_accepted(config), json=False) == 1
+    assert capsys.readouterr().out == (
+        'changed db/query\n  ~ /description: "Runs SQL.\\nMore." -> "Runs any SQL."\n'
+    )
+    assert diff_tools([CHANGED], read_accepted(config), json=True) == 1
+    assert json.loads(capsys.readouterr().out)[0]["kind"] == "changed"
+
+
+def test_the_list_says_of_each_tool_whether_it_was_accepted(
+    config: Config, lock: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accept_tools([DB], Accepted(), lock, json=True)
+    capsys.readouterr()
+
+    list_tools([CHANGED], read_accepted(config), json=True)
+    assert json.loads(capsys.readouterr().out) == [
+        {"peer": "db", "tool": "query", "state": "changed", "description": "Runs any SQL."}
+    ]
+    list_tools([DB], read_accepted(config), json=False)
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["db", "query", "accepted", "Runs", "SQL."]
+
+
+def test_a_lock_file_that_was_edited_is_bad_input(config: Config, lock: Path) -> None:
+    accept_tools([DB], Accepted(), lock, json=True)
+    lock.write_text(lock.read_text().replace("Runs SQL", "Runs anything"))
+
+    with pytest.raises(CliError, match="the definition of `query` of `db` was edited") as caught:
+        read_accepted(config)
+    assert caught.value.code == 3
+
+
+def test_a_peer_that_is_not_configured_is_named(config: Config) -> None:
+    with pytest.raises(CliError, match="there is no peer `bd`") as caught:
+        offered(config, ["bd"])
+    assert caught.value.hint == "The configuration names `db`"
+
+
+def test_a_table_of_tried_peers_ends_with_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = PeerReport(name="fs", kind="stdio", ok=False, error="cannot run `[x]`", hint="Install it")
+    show([DB, failed])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert lines[0].split() == ["peer", "kind", "result", "server", "protocol", "tools", "ready", "in"]
+    assert lines[2].split() == ["db", "stdio", "ok", "1"]
+    assert lines[3].split() == ["fs", "stdio", "failed"]
+    assert lines[-2:] == ["fs: cannot run `[x]`", "hint: Install it"]
