@@ -203,6 +203,12 @@ class Keeper:
         except OSError:
             return False
 
+    def read_orders(self) -> bytes:
+        try:
+            return os.read(self.control, 64)
+        except OSError:
+            return b""  # reset: the gateway died with a report of ours unread
+
     def obey(self, orders: bytes) -> None:
         if not orders:
             self.gateway_gone_at = self.gateway_gone_at or time.monotonic()
@@ -228,6 +234,12 @@ class Keeper:
             if size > self.tree_limit:
                 self.report(f"limit processes {size}")
                 self.kill_since = time.monotonic()
+
+    def end_all(self) -> None:
+        until = time.monotonic() + GIVE_UP_S
+        while self.reap() and time.monotonic() < until:
+            kill_everyone()
+            time.sleep(RETRY_MS / 1000)
 
     def run(self, wakeup: int, gateway: int) -> int:
         poll = select.poll()
@@ -256,7 +268,7 @@ class Keeper:
                 if descriptor == wakeup:
                     os.read(wakeup, 512)
                 elif descriptor == self.control:
-                    orders = os.read(self.control, 64)
+                    orders = self.read_orders()
                     self.obey(orders)
                     if not orders:
                         poll.unregister(self.control)
@@ -276,6 +288,8 @@ def main(argv: list[str]) -> int:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    if os.getppid() != int(argv[2]):
+        return 1  # the gateway was killed before we came up
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
@@ -287,4 +301,8 @@ def main(argv: list[str]) -> int:
     nothing = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor, False)
-    return keeper.run(reader, int(argv[2])) if spawned else 1
+    try:
+        return keeper.run(reader, int(argv[2])) if spawned else 1
+    except BaseException:
+        keeper.end_all()  # a fault of ours must not leave anything behind either
+        raise

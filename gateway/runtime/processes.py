@@ -106,7 +106,9 @@ class Owner:
         """Read a mark; None where it is none of ours."""
         parts = mark.split(":")
         namespace, dash, nonce = parts[-1].partition("-")
-        if len(parts) != 3 or not (parts[0].isdigit() and parts[1].isdigit()) or not (dash and nonce):
+        if len(parts) != 3 or not (
+            parts[0].isdigit() and parts[1].isdigit() and namespace and dash and nonce
+        ):
             return None
         return cls(ProcessId(int(parts[0]), int(parts[1])), namespace)
 
