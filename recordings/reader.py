@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -22,7 +22,7 @@ from recordings.errors import DamagedError, MissingBlobError, NotARecordingError
 from recordings.frame import Frame
 from recordings.header import Header, decode_header
 from recordings.migrate import migrated
-from recordings.sealing import Chunk, Index, IndexBuilder, Seal, lines_of, rebuilt_index
+from recordings.sealing import Chunk, Index, IndexBuilder, Seal, lines_of, number_of, rebuilt_index
 from recordings.segment import BadLineError, Scanned, Tally, decode, scan
 
 State: TypeAlias = Literal["live", "broken-off", "sealed"]
@@ -84,18 +84,39 @@ class Recording:
         fd = _open(self.path, files.SEALED_FRAMES)
         try:
             for chunk in self.index.chunks:
-                yield from _unpacked(fd, chunk)
+                yield from chunk_lines(fd, chunk)
         finally:
             os.close(fd)
+
+    def follow(self, wait: Callable[[], None]) -> Iterator[Frame]:
+        """All frames, then each new one as it is written, to the end; `wait` is called in between.
+
+        Raises `DamagedError` where a line is bad.
+        """
+        if self.state != "live":
+            yield from self
+            return
+        with open(_open(self.path, files.FRAMES), "rb") as file:
+            rest = b""
+            while True:
+                ended = not files.is_locked(self.path)
+                for line in iter(file.readline, b""):
+                    rest += line
+                    if not rest.endswith(b"\n"):
+                        break
+                    frame = _decoded(rest, byte=file.tell() - len(rest))
+                    rest = b""
+                    if frame.kind != "block":
+                        yield migrated(frame, self.header.format)
+                if ended:
+                    return
+                wait()
 
     def frame(self, seq: int) -> Frame:
         """One frame by its number. Raises `RecordingError` where there is none, `DamagedError` if bad."""
         lines = self._lines_near(seq)
         for line in lines:
-            try:
-                frame = decode(line)
-            except BadLineError as why:
-                raise DamagedError(str(why), seq=seq, byte=0) from None
+            frame = _decoded(line, byte=0)
             if frame.seq == seq and frame.kind != "block":
                 return migrated(frame, self.header.format)
         for frame in self.lost():
@@ -116,7 +137,7 @@ class Recording:
         try:
             yield from (
                 line
-                for line in _unpacked(fd, self.index.chunks[place])
+                for line in chunk_lines(fd, self.index.chunks[place])
                 if line.startswith(b'{"seq":%d,' % seq)
             )
         finally:
@@ -228,6 +249,13 @@ def _sealed_index(path: Path, warnings: list[str]) -> Index:
     return index
 
 
+def _decoded(line: bytes, byte: int) -> Frame:
+    try:
+        return decode(line)
+    except BadLineError as why:
+        raise DamagedError(str(why), seq=number_of(line), byte=byte) from None
+
+
 def _open(path: Path, name: str) -> int:
     try:
         return os.open(path / name, os.O_RDONLY | os.O_NOFOLLOW)
@@ -235,7 +263,8 @@ def _open(path: Path, name: str) -> int:
         raise NotARecordingError(f"{path} holds no recording: there is no {name}") from None
 
 
-def _unpacked(fd: int, chunk: Chunk) -> list[bytes]:
+def chunk_lines(fd: int, chunk: Chunk) -> list[bytes]:
+    """The lines of one chunk of an open file. Raises `DamagedError`."""
     data = os.pread(fd, chunk.length, chunk.offset)
     try:
         lines = zstandard.ZstdDecompressor().decompress(data)

@@ -68,14 +68,19 @@ def part(frame: Frame) -> tuple[Frame, bytes | None]:
     return msgspec.structs.replace(frame, body=NO_BODY, blob=blob), data
 
 
-def line_of(frame: Frame) -> bytes:
-    """The line of a settled frame: its JSON with `crc` as the last field, and a newline."""
+def json_of(frame: Frame) -> bytes:
+    """A settled frame as one JSON object without a checksum, a `raw` body in base64."""
     if frame.kind == "raw":
         body = bytes(frame.body)
         if body:
             text = b'"' + binascii.b2a_base64(body, newline=False) + b'"'
             frame = msgspec.structs.replace(frame, body=msgspec.Raw(text))
-    payload = _encoder.encode(frame)
+    return _encoder.encode(frame)
+
+
+def line_of(frame: Frame) -> bytes:
+    """The line of a settled frame: its JSON with `crc` as the last field, and a newline."""
+    payload = json_of(frame)
     return b'%b,"crc":%d}\n' % (payload[:-1], _crc32c(payload))
 
 

@@ -23,7 +23,7 @@ from recordings.frame import BLOB_BYTES, Frame
 from recordings.header import Header, encode_header
 from recordings.reader import Recording, open_recording
 from recordings.sealing import seal_directory
-from recordings.segment import Chain, hole, line_of, part, settle
+from recordings.segment import Chain, hole, line_of, part, settle, through
 from recordings.syncing import Syncer
 
 __all__ = ["Durability", "Header", "Recorder", "Recording", "Redacts", "open_recording"]
@@ -65,12 +65,13 @@ class Recorder:
         durability: Durability = "group",
         on_write_error: Literal["refuse", "serve"] = "refuse",
         reserve_bytes: int = RESERVE_BYTES,
+        gaps: str = "not recorded",
         group_s: float = 0.05,
         write: Callable[[int, bytes], int] = os.write,
     ) -> None:
         """Make `directory` and the files in it. Raises `RecordingError`.
 
-        `write` stands in for the system's in tests.
+        `gaps` is what is said of numbers that are left out. `write` stands in for the system's in tests.
         """
         self.path = Path(directory)
         self.durability: Durability = durability
@@ -85,7 +86,7 @@ class Recorder:
         self._size = 0
         self._lock = threading.Lock()
         self._refusal: WriteRefusedError | None = None
-        self._why = "not recorded"
+        self._why = gaps
         self._broken = False
         self._retry_at = 0
         self._closed = False
@@ -138,7 +139,7 @@ class Recorder:
             line = line_of(frame)
             if redactor is None or not redactor.suspects(line):
                 return line, frame, None
-        # The line does not show a body that lies in a blob or in base64, so the redactor is asked about the frame.
+        # The line does not show a body that lies in a blob or in base64: the redactor looks at the frame.
         if redactor is not None:
             frame = redactor.frame(frame)
         frame, blob = part(frame)
@@ -169,7 +170,7 @@ class Recorder:
                     self._chain = before
                 raise
         self._chain.add(line, frame.seq, frame.at)
-        self._last = frame.seq
+        self._last = through(frame) or frame.seq
         self._at = frame.at
 
     def _lead_in(self, frame: Frame, expected: int) -> bytes:

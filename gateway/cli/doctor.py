@@ -1,0 +1,110 @@
+"""`tieline doctor`: is a recording whole, and what can be kept of it if not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.output import (
+    BAD_INPUT,
+    DONE,
+    NO,
+    CliError,
+    console,
+    examples,
+    print_json,
+    tell_error,
+    tell_warning,
+)
+from gateway.cli.reading import DIR_HELP, progress, telling
+
+if TYPE_CHECKING:
+    from recordings.salvage import Report, Salvaged
+
+
+def register(app: typer.Typer) -> None:
+    """Add `doctor`."""
+
+    @app.command(
+        epilog=examples(
+            "tieline doctor session/",
+            "tieline doctor session/ --salvage rescued/",
+            "tieline doctor s/ --json",
+        )
+    )
+    def doctor(
+        directory: Annotated[Path, typer.Argument(metavar="DIR", help=DIR_HELP)],
+        salvage: Annotated[
+            Path | None, typer.Option(metavar="OUT", help="Keep what is intact in a new recording.")
+        ] = None,
+        json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    ) -> int:
+        """Read a recording through, every line, block and blob.
+
+        Ends with 0 if it is whole, 1 if it is usable with reservations (they are told), and 3 if it is damaged.
+        With `--salvage`, ends with 0 once every intact frame is in the new recording; the old one stays as it is.
+        """
+        if not directory.exists():
+            raise CliError(
+                f"`{directory}` does not exist", hint="Name the directory that holds `recording.json`"
+            )
+        if salvage is not None:
+            return _salvage(directory, salvage, json=json)
+        return _examine(directory, json=json)
+
+    del doctor
+
+
+def _examine(directory: Path, *, json: bool) -> int:
+    from recordings.salvage import examine
+
+    with telling(), progress("reading") as shown:
+        task = shown.add_task("", total=None)
+        report = examine(directory, lambda done, of: shown.update(task, completed=done, total=of))
+    if json:
+        print_json({"healthy": report.healthy, "report": report})
+    else:
+        _tell(report)
+    if not report.healthy:
+        return BAD_INPUT
+    return NO if report.notes else DONE
+
+
+def _tell(report: Report) -> None:
+    for note in report.notes:
+        tell_warning(note)
+    if report.healthy:
+        console().print(
+            f"`{report.path}` is {'whole' if not report.notes else 'usable'}: {report.frames} frames, "
+            f"{report.blobs} bodies beside them, {report.state}",
+            markup=False,
+        )
+        return
+    for each in report.damage:
+        tell_error(each)
+
+
+def _salvage(directory: Path, out: Path, *, json: bool) -> int:
+    from recordings.salvage import salvage
+
+    with telling(), progress("salvaging") as shown:
+        task = shown.add_task("", total=None)
+        result = salvage(directory, out, lambda done, of: shown.update(task, completed=done, total=of))
+    if json:
+        print_json(result)
+    else:
+        _tell_salvaged(result)
+    return DONE
+
+
+def _tell_salvaged(result: Salvaged) -> None:
+    console().print(
+        f"`{result.path}` holds the {result.kept} frames that are intact; {result.bad_lines} lines were not",
+        markup=False,
+    )
+    for first, last in result.holes:
+        tell_warning(f"frames {first} to {last} are gone")
+    if result.missing_blobs:
+        tell_warning(f"the bodies of frames {', '.join(map(str, result.missing_blobs))} are gone")
