@@ -172,7 +172,7 @@ class HttpLink:
                     return
                 if not response.is_success:
                     raise await self._http.status_fault(response)
-                await self._http.body(response, self._options.limits.message_bytes)
+                await self._http.body(response)
         except TransportError as fault:
             fault = with_request(fault, None, sent=post.sent)
             fault.details["kind"] = stamp.kind
@@ -215,7 +215,7 @@ class HttpLink:
                 self._session = response.headers.get(names.SESSION)
             content_type = response.headers.get("content-type")
             if names.is_type(content_type, names.JSON):
-                body = await self._http.body(response, self._options.limits.message_bytes)
+                body = await self._http.body(response)
                 if body:
                     self._deliver(body, post)
                 if not post.answered:
@@ -223,6 +223,7 @@ class HttpLink:
                 return
             if not names.is_type(content_type, names.EVENTS):
                 raise await self._http.status_fault(response, f" with {content_type or 'no content type'}")
+            self._http.check_plain(response)
             parser = SseParser(self._options.limits.message_bytes)
             retry_s = await self._read(response, parser, post)
         if not post.answered:
@@ -234,7 +235,7 @@ class HttpLink:
             raise await self._http.status_fault(response, ", but a request needs an answer")
         head = b""
         if names.is_type(response.headers.get("content-type"), names.JSON):
-            head = await self._http.body(response, self._options.limits.message_bytes)
+            head = await self._http.body(response)
             peeked = look(head)
             ours = peeked is not None and peeked.code != 0 and same_id(peeked.id, post.about)
             unknown_method = peeked is not None and peeked.code == _METHOD_NOT_FOUND
@@ -266,6 +267,8 @@ class HttpLink:
                         if event.retry is not None:
                             retry_s = event.retry / 1000
                         self._event(event, post)
+                    if parser.overflowing and post is not None and not post.answered:
+                        raise self._http.too_large(None)
                     if post is not None and post.answered and linger.when() is None:
                         linger.reschedule(asyncio.get_running_loop().time() + _LINGER_S)
         except (TimeoutError, httpx2.HTTPError, httpx2.StreamError, OSError):
@@ -277,9 +280,7 @@ class HttpLink:
             if post is None or post.answered:
                 self._receiver.stray(event.data, "too-large", size=event.size)
                 return
-            limit = self._options.limits.message_bytes
-            message = f"{self._http.origin} sent a message over {limit} bytes"
-            raise TransportError("too-large", message, {"size": event.size, "limit": limit})
+            raise self._http.too_large(event.size)
         if event.data and event.event == "message":
             self._deliver(event.data, post)
 

@@ -131,15 +131,17 @@ class HttpClient:
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError) as fault:
             raise self.fault(fault) from None
 
-    async def body(self, response: httpx2.Response, limit: int) -> bytes:
-        """Return the whole body of an answer, of at most `limit` bytes.
+    async def body(self, response: httpx2.Response) -> bytes:
+        """Return the whole body of an answer, of at most the size of a message.
 
         Raises:
-            TransportError: `too-large`, `timeout` or `closed`.
+            TransportError: `too-large`, `timeout`, `closed` or `content-type`.
         """
+        self.check_plain(response)
+        limit = self.options.limits.message_bytes
         declared = response.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
-            raise self._too_large(int(declared), limit)
+            raise self.too_large(int(declared))
         chunks: list[bytes] = []
         size = 0
         try:
@@ -147,7 +149,7 @@ class HttpClient:
                 async for chunk in response.aiter_raw():
                     size += len(chunk)
                     if size > limit:
-                        raise self._too_large(size, limit)
+                        raise self.too_large(size)
                     chunks.append(chunk)
                     pause.reschedule(asyncio.get_running_loop().time() + self.options.body_s)
         except TimeoutError:
@@ -157,9 +159,23 @@ class HttpClient:
             raise self.fault(fault) from None
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    def _too_large(self, size: int, limit: int) -> TransportError:
-        message = f"{self.origin} sent an answer over {limit} bytes"
-        return TransportError("too-large", message, {"size": size, "limit": limit})
+    def check_plain(self, response: httpx2.Response) -> None:
+        """Refuse an answer that is compressed although none was asked for: what it unpacks to has no bound.
+
+        Raises:
+            TransportError: (`content-type`).
+        """
+        coding = response.headers.get("content-encoding", "identity")
+        if coding.strip().lower() not in ("", "identity"):
+            raise self.status_error(response, b"", f" with the content encoding {coding[:40]}")
+
+    def too_large(self, size: int | None) -> TransportError:
+        """Return the fault for a message over the limit, of `size` bytes where that is known."""
+        limit = self.options.limits.message_bytes
+        details: dict[str, object] = {"limit": limit}
+        if size is not None:
+            details["size"] = size
+        return TransportError("too-large", f"{self.origin} sent a message over {limit} bytes", details)
 
     async def status_fault(self, response: httpx2.Response, why: str = "") -> TransportError:
         """Return the fault for an answer of the wrong status or kind, with the first bytes of its body."""

@@ -66,6 +66,11 @@ class SseParser:
         self._size = 0
         self._head = b""
 
+    @property
+    def overflowing(self) -> bool:
+        """Whether the event that has begun is over the limit already."""
+        return self._overflow
+
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that are complete with `chunk`, in order."""
         events: list[Event] = []

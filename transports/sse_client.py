@@ -98,6 +98,7 @@ class SseLink:
                     raise await self._http.status_fault(
                         response, f" with {content_type or 'no content type'}"
                     )
+                self._http.check_plain(response)
                 await self._read(response)
             raise TransportError("closed", f"{self._http.origin} ended its event stream")
         except TransportError as fault:
@@ -173,7 +174,7 @@ class SseLink:
         async with closing(response):
             if not response.is_success:
                 raise await self._http.status_fault(response)
-            await self._http.body(response, self._options.limits.message_bytes)
+            await self._http.body(response)
 
     def _end(self, fault: TransportError | None) -> None:
         if self._ending is None:

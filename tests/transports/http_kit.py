@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
@@ -51,7 +51,13 @@ class HttpRecorder(Recorder):
 
         def found() -> dict[str, Any] | None:
             for data in self.messages:
-                message = json.loads(data)
+                try:
+                    message = json.loads(data)
+                except ValueError:
+                    continue
+                if not isinstance(message, dict):
+                    continue
+                message = cast("dict[str, Any]", message)
                 if "method" not in message and message.get("id") == id_ and type(message["id"]) is type(id_):
                     return message
             return None
