@@ -24,8 +24,8 @@ FLOOD_WINDOW_S = 0.05
 class StderrLine:
     """One line as it is passed on."""
 
-    data: bytes
-    """Without its newline, at most `LINE_BYTES`."""
+    data: bytes | None
+    """Without its newline, at most `LINE_BYTES`; None only says at the end what was left out."""
     size: int
     """True length in bytes."""
     dropped_lines: int = 0
@@ -37,7 +37,7 @@ class StderrTap:
     """Reads one stderr pipe on the running event loop until it ends or `close`.
 
     `on_line` is called for at most `LINES_PER_S` lines a second; a line longer than `LINE_BYTES` is cut. What
-    was left out is counted in the next line that is passed on, or in a last one with empty data.
+    was left out is counted in the next line that is passed on, or in a last one without data.
     """
 
     def __init__(self, descriptor: int, on_line: Callable[[StderrLine], None]) -> None:
@@ -64,6 +64,16 @@ class StderrTap:
         """The last `TAIL_BYTES` at most."""
         return bytes(self._tail[-TAIL_BYTES:])
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in memory, whatever was written."""
+        return len(self._tail) + len(self._partial)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it reads no more."""
+        return not self._open
+
     def drain(self, limit: int = FLOOD_BYTES) -> None:
         """Take what lies in the pipe now, without waiting: what a peer wrote before it ended is all there."""
         while self._open and limit > 0:
@@ -84,7 +94,7 @@ class StderrTap:
         if self._partial_size:
             self._end_line()
         if self._dropped_lines:
-            self._pass_on(b"", 0)
+            self._pass_on(None, 0)
 
     def _readable(self) -> None:
         now = self._loop.time()
@@ -155,7 +165,7 @@ class StderrTap:
             self._refilled_at = now
         return self._tokens >= 1
 
-    def _pass_on(self, line: bytes, size: int) -> None:
+    def _pass_on(self, line: bytes | None, size: int) -> None:
         told = StderrLine(line, size, self._dropped_lines, self._dropped_bytes)
         self._dropped_lines = self._dropped_bytes = 0
         self._on_line(told)
