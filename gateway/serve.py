@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gateway import __version__
+from gateway.calls.acceptance import Acceptance
+from gateway.calls.accepted import AcceptedError
 from gateway.calls.exchange import Exchange
 from gateway.config.mistakes import ConfigError
 from gateway.config.model import Config, TcpListen
@@ -21,6 +23,7 @@ from gateway.config.options import ServeOptions
 from gateway.config.places import recordings_dir
 from gateway.runtime.control import GatewayStatus
 from gateway.runtime.health import health
+from gateway.runtime.lockfile import read_accepted
 from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World, tell
 from transports.base import Hello, Limits, Link, Receiver, TransportError
@@ -54,7 +57,11 @@ class Gateway:
         self.options = options
         record_dir = options.record_dir or recordings_dir(config)
         self.world = World(config, record_dir=record_dir, exact_dir=options.is_one_recording)
-        self.exchange = Exchange(config, self.world, version=__version__)
+        self.acceptance = Acceptance(
+            config, read_accepted(config), tell=lambda text: tell(f"warning: {text}")
+        )
+        judge = self.acceptance if self.acceptance.is_needed else None
+        self.exchange = Exchange(config, self.world, version=__version__, judge=judge)
         self.exchange.on_notice = lambda sentence: tell(f"note: {sentence}")
         self.listeners: list[tuple[str, Listener]] = []
         self.ended = asyncio.Event()
@@ -73,6 +80,7 @@ class Gateway:
             TransportError: If one cannot be opened.
         """
         listen = self.config.listen
+        self.world.warm_up()
         if self.options.stdio or listen.uses_stdio:
             from transports.stdio import serve_stdio
 
@@ -181,19 +189,23 @@ class Gateway:
             return
         try:
             config = load(self.options.config_path)
-        except ConfigError as fault:
+            accepted = read_accepted(config)
+        except (ConfigError, AcceptedError) as fault:
             tell(f"warning: the configuration stays as it was: {fault}")
             for session in self.exchange.sessions:
                 session.tap.record("mark", "inside", x={"reload_failed": str(fault)})
             return
         change = diff(self.config, config)
-        if not change:
+        if not self.acceptance.update(config, accepted) and not change:
             return
+        self.exchange.judge = self.acceptance if self.acceptance.is_needed else None
         for section in change.needs_restart:
             tell(f"warning: `{section}` has changed; only a new start of the gateway applies it")
         self.config = self.world.config = config
         self.world.redactor.know(config.secret_values())
-        self.exchange.reconfigure(config, replaced=(*change.changed, *change.removed))
+        replaced = (*change.changed, *change.removed)
+        self.exchange.reconfigure(config, replaced=replaced)
+        self.world.spawn(self.world.warm.empty(set(replaced)))
         touched = [*change.added, *change.changed, *change.removed]
         tell(f"configuration reloaded: {', '.join(touched) or 'no peer'} touched")
 
@@ -213,7 +225,11 @@ class Gateway:
 
 async def serve(config: Config, options: ServeOptions) -> int:
     """Run a gateway until its stdio core leaves or a signal ends it; return the exit code."""
-    gateway = Gateway(config, options)
+    try:
+        gateway = Gateway(config, options)
+    except AcceptedError as fault:
+        tell(f"error: {fault}")
+        return 3
     try:
         await gateway.start()
     except TransportError as fault:

@@ -125,29 +125,25 @@ def replace(directory: int, name: str, data: bytes) -> None:
         write_whole(fd, data)
 
 
-def reserve(directory: int, size: int) -> bool:
-    """Set room aside in `.reserve`, to be released when the disk is full. False where there is none."""
+def reserve(directory: int, size: int) -> int | None:
+    """Set room aside, to be released when the disk is full: a descriptor to close then, or None where there is none.
+
+    The file has no name, so that the room comes back by itself when the process is killed. Where the system
+    cannot set room aside, the file is empty.
+    """
+    fd = create(directory, RESERVE)
+    os.unlink(RESERVE, dir_fd=directory)
     if not hasattr(os, "posix_fallocate") or size <= 0:
-        return True
-    fd = os.open(RESERVE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+        return fd
     try:
         os.posix_fallocate(fd, 0, size)
     except OSError as error:
-        os.ftruncate(fd, 0)
-        return error.errno in (errno.EOPNOTSUPP, errno.EINVAL)
-    finally:
+        if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+            os.ftruncate(fd, 0)
+            return fd
         os.close(fd)
-    return True
-
-
-def release(directory: int) -> bool:
-    """Give the room in `.reserve` back to the disk. False where nothing was set aside."""
-    try:
-        size = os.stat(RESERVE, dir_fd=directory, follow_symlinks=False).st_size
-        os.unlink(RESERVE, dir_fd=directory)
-    except OSError:
-        return False
-    return size > 0
+        return None
+    return fd
 
 
 def read_small(path: Path, name: str) -> bytes:

@@ -94,11 +94,13 @@ class Recorder:
         self._unsynced: list[str] = []
         self._directory = files.make_directory(self.path)
         self._fd = -1
+        self._reserve: int | None = None
         try:
             files.replace(self._directory, files.HEADER, encode_header(self._header))
             self._fd = files.create(self._directory, files.FRAMES, append=True)
             os.mkdir(files.BLOBS, 0o700, dir_fd=self._directory)
-            if not files.reserve(self._directory, reserve_bytes):
+            self._reserve = files.reserve(self._directory, reserve_bytes)
+            if self._reserve is None:
                 raise WriteRefusedError("the recording cannot be written: the disk is full")
             os.fsync(self._directory)
         except OSError as error:
@@ -234,7 +236,7 @@ class Recorder:
     def _stuck(self, error: OSError, frame: Frame, again: Callable[[], None]) -> None:
         """A write failed: refuse a request, and end what is in flight into the room that was set aside."""
         refusal = self._refuse(error)
-        released = error.errno in files.FULL and files.release(self._directory)
+        released = error.errno in files.FULL and self._release()
         if frame.kind == "request" or not released:
             raise refusal from error
         try:
@@ -254,13 +256,20 @@ class Recorder:
         if self._broken or at < self._retry_at:
             raise self._refusal
         self._retry_at = at + RETRY_NS
-        try:
-            room = files.reserve(self._directory, self._reserve_bytes)
-        except OSError:
-            room = False
-        if not room:
+        if self._reserve is None:
+            with contextlib.suppress(OSError):
+                self._reserve = files.reserve(self._directory, self._reserve_bytes)
+        if self._reserve is None:
             raise self._refusal
         self._refusal = None
+
+    def _release(self) -> bool:
+        """Give back the room that was set aside. False where that was done before."""
+        if self._reserve is None:
+            return False
+        os.close(self._reserve)
+        self._reserve = None
+        return True
 
     # Durability
 
@@ -335,6 +344,8 @@ class Recorder:
         Raises `WriteRefusedError` where there is no room; the unsealed recording is then left as it is, and
         whole.
         """
+        if self._closed:
+            raise RecordingError("the recording is closed", code="internal")
         self._end()
         try:
             seal_directory(self._directory, self.path)
@@ -358,12 +369,13 @@ class Recorder:
                 self._sync()
         with self._lock:
             self._closed = True
-        files.release(self._directory)
+        self._release()
         if self._header.incomplete:
             with contextlib.suppress(OSError):
                 files.replace(self._directory, files.HEADER, encode_header(self._header))
 
     def _release_all(self) -> None:
+        self._release()
         for fd in (self._fd, self._directory):
             if fd >= 0:
                 os.close(fd)

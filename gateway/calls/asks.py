@@ -333,7 +333,10 @@ class Asks:
             waiting = Suspended(call, host.later(GATHER_S, lambda: self._gathered(call)))
             self._gathering[id(call)] = waiting
         self._count += 1
-        waiting.asks[f"{ask.method.partition('/')[0]}_{self._count}"] = ask
+        key = _input_key(ask.params)
+        if not key or key in waiting.asks:
+            key = f"{ask.method.partition('/')[0]}_{self._count}"
+        waiting.asks[key] = ask
 
     def _gathered(self, call: Call) -> None:
         waiting = self._gathering.pop(id(call), None)
@@ -453,6 +456,15 @@ class Asks:
             ):
                 return call
         return None
+
+
+def _input_key(params: bytes) -> str:
+    """Return the name that a server gives to the answer of its question, or nothing."""
+    if mcp.META_INPUT_KEY.encode() not in params:
+        return ""
+    meta = translate.members(params).get("_meta", Raw(b"{}"))
+    key = msgspec.json.decode(meta).get(mcp.META_INPUT_KEY)
+    return key if isinstance(key, str) else ""
 
 
 def _fits(method: str, answer: Raw | None) -> bool:

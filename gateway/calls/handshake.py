@@ -63,6 +63,7 @@ class Handshake:
     def _discover(self) -> None:
         client = self._peer.client
         version = self._peer.config.version or mcp.LATEST_MODERN
+        self._peer.version = version
         stamp = translate.client_stamp(version, client.info, client.capabilities, "")
         params = translate.stamp_meta(b"{}", stamp)
         limit = self._peer.config.start_timeout_s
@@ -106,7 +107,8 @@ class Handshake:
                     "clientInfo": Raw(client.info or b'{"name":"tieline","version":"0"}'),
                 }
             )
-        # The version goes into the transport's headers from the answer on.
+        # There is no version in the transport's headers until the answer has named one.
+        self._peer.version = ""
         self._ask("initialize", params, self._initialized, limit_s=self._peer.config.start_timeout_s)
 
     def _initialized(self, reply: Reply) -> None:

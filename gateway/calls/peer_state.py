@@ -45,8 +45,8 @@ class Client(msgspec.Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """Tells apart clients that must not share a legacy connection."""
-        return f"{self.info!r}{self.capabilities!r}"
+        """Tells apart clients that must not share a legacy connection: a server may act on what they can."""
+        return self.capabilities.decode(errors="replace")
 
 
 class Peer:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange, Seat
     from gateway.config.model import Config
 
+LANE_MARK = mcp.META_LANE.encode()
+
 Handler: TypeAlias = Callable[[Request], None]
 
 
@@ -143,7 +145,7 @@ class Session:
         """Record a request and enter it as a call of its core; None where it was refused."""
         core = request.core
         meta = request.meta
-        if (meta is None and b'"progressToken"' in request.data) or b'"tieline/lane"' in request.data:
+        if (meta is None and b'"progressToken"' in request.data) or LANE_MARK in request.data:
             meta = read_meta(request)
         seq = self.record(request, peer=peer, name=name, lane=meta.lane if meta else "")
         if seq < 0:
@@ -411,7 +413,13 @@ class Session:
         if self.exchange.is_draining:
             self.deny(request, Fault(code="io", message="The gateway is shutting down", reason="draining"))
             return False
-        if core.era == "legacy" or request.method == "initialize":
+        if core.era == "legacy":
+            return True
+        if (
+            request.method == "initialize"
+            and mcp.MODERN_MARK not in request.data
+            and not core.hello.ephemeral
+        ):
             return True
         return self._admit_modern(request)
 

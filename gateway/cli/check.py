@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli.arguments import CONFIG_HELP, config_path, load_config
-from gateway.cli.output import BAD_INPUT, DONE, NO, console, examples, print_json, table
+from gateway.cli.output import BAD_INPUT, DONE, NO, console, counted, examples, print_json, table
 from gateway.config import Config, ConfigError
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def _told_dry(path: Path, config: Config, *, json: bool) -> int:
     if json:
         print_json({"ok": True, "peers": list(config.peers)})
     else:
-        count = len(config.peers)
-        console().print(f"`{path}` is right: {count} peer{'s' if count != 1 else ''}", markup=False)
+        console().print(f"`{path}` is right: {counted(len(config.peers), 'peer')}", markup=False)
     return DONE
 
 
@@ -88,6 +87,8 @@ def show(reports: Sequence[PeerReport]) -> None:
     out.print(table(columns, rows, right=("tools", "ready in")))
     for report in reports:
         if not report.ok:
-            out.print(f"\n{report.name}: {report.error}", markup=False)
-            if report.hint:
+            error = report.error or ""
+            about = "" if error.startswith(f"{report.name}: ") else f"{report.name}: "
+            out.print(f"\n{about}{error}", markup=False)
+            if report.hint and report.hint not in error:
                 out.print(f"hint: {report.hint}", markup=False)

@@ -43,8 +43,9 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Read a recording through, every line, block and blob.
 
-        Ends with 0 if it is whole, 1 if it is usable with reservations (they are told), and 3 if it is damaged.
-        With `--salvage`, ends with 0 once every intact frame is in the new recording; the old one stays as it is.
+        Ends with 0 if it is whole, 1 if it is usable with reservations (they are told), and 3 if it is
+        damaged. With `--salvage`, ends with 0 once every intact frame is in the new recording; the old one
+        stays as it is.
         """
         if not directory.exists():
             raise CliError(

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway.cli.output import BAD_INPUT, INTERRUPTED, WRONG_USE, CliError, tell_config_error, tell_error
+
+if TYPE_CHECKING:
+    import typer
 
 FAMILIES = ("run", "record", "check", "status", "tools", "frames", "show", "doctor", "export", "bench")
 """Names of commands, in the order of the help; each is also the name of its module."""
@@ -49,7 +52,8 @@ def _family(name: str) -> _Family:
     return cast(_Family, import_module(f"gateway.cli.{name}"))
 
 
-def _parsed(arguments: Sequence[str], *, only: str | None) -> int:
+def application(*, only: str | None = None) -> typer.Typer:
+    """Return the option parser, with one family or with all."""
     import typer
 
     import gateway
@@ -77,6 +81,13 @@ def _parsed(arguments: Sequence[str], *, only: str | None) -> int:
     for name in [only] if only in FAMILIES else FAMILIES:
         if find_spec(f"gateway.cli.{name}") is not None:
             _family(name).register(app)
+    return app
+
+
+def _parsed(arguments: Sequence[str], *, only: str | None) -> int:
+    import typer
+
+    app = application(only=only)
     try:
         result: object = app(args=list(arguments), prog_name="tieline", standalone_mode=False)
     except typer.TyperException as error:

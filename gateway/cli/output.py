@@ -48,11 +48,10 @@ def tell_warning(message: str) -> None:
 
 def tell_config_error(error: ConfigError) -> None:
     """Print every mistake of a configuration on stderr."""
-    count = len(error.mistakes)
     files = " and ".join(f"`{file}`" for file in dict.fromkeys(m.file for m in error.mistakes))
     lines = "".join(f"\n  {mistake}" for mistake in error.mistakes)
     hint = "Nothing was started; `docs/reference/config.md` lists every setting"
-    tell_error(f"{files} has {count} mistake{'s' if count != 1 else ''}\n{lines}", hint)
+    tell_error(f"{files} has {counted(len(error.mistakes), 'mistake')}\n{lines}", hint)
 
 
 def print_json(value: Any) -> None:
@@ -85,6 +84,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
         # As text and not as markup: names and errors come from peers.
         made.add_row(*(Text(cell) for cell in row))
     return made
+
+
+def counted(count: int, thing: str) -> str:
+    """Return `1 peer`, `2 peers`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def examples(*lines: str) -> str:

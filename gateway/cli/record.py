@@ -1,5 +1,6 @@
 """`tieline record`: in front of one server command or URL, unchanged for the client, recorded for you."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +32,9 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         out: Annotated[
             Path | None,
-            typer.Option(metavar="DIR", help="Put it here. Default: `recordings` in the state directory."),
+            typer.Option(
+                metavar="DIR", help="The recording, or DIR-2, DIR-3 … Default: in the state directory."
+            ),
         ] = None,
         url: Annotated[str | None, typer.Option(help="Record a server behind a URL instead.")] = None,
     ) -> int:
@@ -63,4 +66,15 @@ def start(command: Sequence[str], *, out: Path | None, url: str | None) -> int:
         hint = "For example `tieline record -- npx some-server`"
         raise CliError(f"`tieline record` needs {wanted}", hint=hint)
     config = for_one_peer(command=list(command) or None, url=url)
-    return run_gateway(config, ServeOptions(stdio=True, record_dir=out and out.absolute()))
+    directory = free(out.absolute()) if out else None
+    options = ServeOptions(stdio=True, record_dir=directory, is_one_recording=directory is not None)
+    return run_gateway(config, options)
+
+
+def free(out: Path) -> Path:
+    """Return `out`, or `out-2`, `out-3` … if something is there: a client starts its servers often."""
+    return next(
+        path
+        for path in itertools.chain([out], (out.with_name(f"{out.name}-{n}") for n in itertools.count(2)))
+        if not path.exists()
+    )

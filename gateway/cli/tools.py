@@ -16,6 +16,7 @@ from gateway.cli.output import (
     NO,
     CliError,
     console,
+    counted,
     examples,
     print_json,
     table,
@@ -46,7 +47,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """List the tools that each peer offers, and whether each was accepted."""
         read = load_config(config)
-        accepted = read_accepted(read)
+        accepted = accepted_of(read)
         return list_tools(offered(read, peer), accepted, json=json)
 
     @tools.command(epilog=examples("tieline tools diff", "tieline tools diff --peer db"))
@@ -57,7 +58,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Show how the tools that are offered differ from the accepted ones. Ends with 1 if any does."""
         read = load_config(config)
-        accepted = read_accepted(read)
+        accepted = accepted_of(read)
         return diff_tools(offered(read, peer), accepted, json=json)
 
     @tools.command(epilog=examples("tieline tools accept", "tieline tools accept --peer db"))
@@ -69,32 +70,30 @@ def register(app: typer.Typer) -> None:
         """Accept the tools as they are offered now: writes `.tieline/tools.lock.json` beside the
         configuration.
 
-        A gateway that runs takes it over on SIGHUP or with `--watch`.
+        A gateway that runs takes it over on SIGHUP.
         """
         read = load_config(config)
-        accepted = read_accepted(read)
+        accepted = accepted_of(read)
         return accept_tools(offered(read, peer), accepted, accepted_file(read), json=json)
 
     app.add_typer(tools, name="tools")
     del list_, diff, accept
 
 
-def read_accepted(config: Config) -> Accepted:
-    """Return what was accepted for this configuration; nothing if it never was.
+def accepted_of(config: Config) -> Accepted:
+    """Return what was accepted for this configuration.
 
     Raises:
         CliError: If the file is damaged or was edited.
     """
-    from gateway.calls.accepted import Accepted, AcceptedError, decode
+    from gateway.calls.accepted import AcceptedError
+    from gateway.runtime.lockfile import read_accepted
 
-    path = accepted_file(config)
     try:
-        return decode(path.read_bytes())
-    except FileNotFoundError:
-        return Accepted()
+        return read_accepted(config)
     except AcceptedError as error:
         hint = "Restore it from version control, or delete it and accept the tools anew"
-        raise CliError(f"`{path}` cannot be used: {error}", hint=hint, code=BAD_INPUT) from error
+        raise CliError(str(error), hint=hint, code=BAD_INPUT) from error
 
 
 def offered(config: Config, only: Sequence[str] | None) -> list[PeerReport]:
@@ -165,22 +164,20 @@ def diff_tools(reports: Sequence[PeerReport], accepted: Accepted, *, json: bool)
 
 def accept_tools(reports: Sequence[PeerReport], accepted: Accepted, path: Path, *, json: bool) -> int:
     """Write the lock file with what is offered now, and print what that changes."""
-    from gateway.calls.accepted import accept, encode
+    from gateway.calls.accepted import accept
+    from gateway.runtime.lockfile import write_accepted
 
     differences = _differences(reports, accepted)
     for report in reports:
         accepted = accept(accepted, report.name, report.tools)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.new")
-    draft.write_bytes(encode(accepted))
-    draft.replace(path)
+    write_accepted(path, accepted)
     if json:
         print_json({"file": str(path), "differences": differences})
         return DONE
     for difference in differences:
         _print(difference)
-    count = sum(len(report.tools) for report in reports)
-    console().print(f"accepted {count} tools of {len(reports)} peers in `{path}`", markup=False)
+    tools = counted(sum(len(report.tools) for report in reports), "tool")
+    console().print(f"accepted {tools} of {counted(len(reports), 'peer')} in `{path}`", markup=False)
     return DONE
 
 

@@ -176,7 +176,7 @@ class CatalogConfig(msgspec.Struct, frozen=True, kw_only=True):
         Literal["tell", "hold"],
         Meta(
             description="What happens to a tool whose definition differs from the accepted one: `tell` lists "
-            "it and says so, `hold` keeps it back until `tieline tools accept`."
+            "it and says so, `hold` keeps it, and tools that are new, back until `tieline tools accept`."
         ),
     ] = "tell"
 
@@ -335,6 +335,10 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     scope: Annotated[
         Literal["session", "shared"], Meta(description="One connection a session, or one for all sessions.")
     ] = "session"
+    warm: Annotated[
+        int,
+        Meta(ge=0, le=16, description="Processes that are started ahead, so that a new session need not wait."),
+    ] = 0
     start_timeout_s: Annotated[Seconds, Meta(description="Time to be ready.")] = 10.0
     call_timeout_s: Annotated[Seconds, Meta(description="Longest wait for an answer.")] = 300.0
     stop_grace_s: Annotated[

@@ -25,6 +25,10 @@ META_CLIENT: Final = "io.modelcontextprotocol/clientInfo"
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
 META_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 META_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+META_LANE: Final = "io.tieline/lane"
+"""Where a core says which of its logical actors a request comes from."""
+META_INPUT_KEY: Final = "io.tieline/inputKey"
+"""Where a legacy server says what the answer to its question is to be called in `inputResponses`."""
 CONNECTION_META: Final = frozenset((META_VERSION, META_CAPABILITIES, META_CLIENT, META_LOG_LEVEL))
 """`_meta` keys that describe one connection and so never cross to a peer of the other era."""
 
@@ -102,7 +106,7 @@ class MetaView(msgspec.Struct, gc=False):
     client: Raw = msgspec.field(name=META_CLIENT, default=Raw(b""))
     log_level: str = msgspec.field(name=META_LOG_LEVEL, default="")
     token: int | str | None = msgspec.field(name="progressToken", default=None)
-    lane: str = msgspec.field(name="tieline/lane", default="")
+    lane: str = msgspec.field(name=META_LANE, default="")
 
 
 class ParamsView(msgspec.Struct, gc=False):

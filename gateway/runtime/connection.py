@@ -20,6 +20,7 @@ from transports.stdio import connect_pipes
 from transports.unix import connect_unix
 
 if TYPE_CHECKING:
+    from gateway.config.model import PeerConfig
     from gateway.runtime.world import World
 
 EXIT_WAIT_S = 0.5
@@ -29,7 +30,7 @@ LINGER_S = 1.0
 STDERR_WORDS = 2048
 
 
-class _Life:
+class Life:
     """The receiver of one life: passes messages straight to the peer, and its end to the connection."""
 
     def __init__(self, connection: Connection, peer: Peer) -> None:
@@ -65,7 +66,7 @@ class Connection:
         self._world = world
         self._peer = peer
         self._loop = asyncio.get_running_loop()
-        self._life: _Life | None = None
+        self._life: Life | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._machine = RestartMachine(_policy(peer))
         self._timer: asyncio.TimerHandle | None = None
@@ -120,7 +121,7 @@ class Connection:
 
     async def _open(self) -> None:
         peer = self._peer
-        life = self._life = _Life(self, peer)
+        life = self._life = Life(self, peer)
         try:
             async with asyncio.timeout(peer.config.start_timeout_s):
                 life.link = await self._reach(life)
@@ -143,7 +144,7 @@ class Connection:
         for fault in life.early:
             self.closed(life, fault)
 
-    async def _reach(self, life: _Life) -> Link:
+    async def _reach(self, life: Life) -> Link:
         config = self._peer.config
         limits = Limits(
             message_bytes=config.limits.max_message_bytes or self._world.config.limits.max_message_bytes,
@@ -162,7 +163,7 @@ class Connection:
             return await connect_websocket(config.url or "", life, headers=headers, options=options)
         return self._http(life, kind, limits)
 
-    def _http(self, life: _Life, kind: str, limits: Limits) -> Link:
+    def _http(self, life: Life, kind: str, limits: Limits) -> Link:
         from transports.http_client import HttpLink
         from transports.http_common import HttpOptions
         from transports.sse_client import SseLink
@@ -183,25 +184,18 @@ class Connection:
         )
         return (SseLink if kind == "sse" else HttpLink)(url, life, options)
 
-    async def _spawn(self, life: _Life, limits: Limits) -> Link:
+    async def _spawn(self, life: Life, limits: Limits) -> Link:
         config = self._peer.config
-        spec = PeerSpec(
-            command=tuple(config.command),
-            environment=config.environment(os.environ),
-            directory=config.cwd,
-            grace_s=config.stop_grace_s,
-            limits=ProcessLimits(
-                memory_bytes=config.limits.memory_bytes,
-                cpu_s=config.limits.cpu_s,
-                processes=config.limits.processes,
-                open_files=config.limits.open_files,
-            ),
-        )
-        try:
-            process = await PeerProcess.start(spec, life)
-        except TransportError as fault:
-            self._peer.note("spawn", {"error": fault.reason, "message": fault.message})
-            raise
+        spec = spec_of(config)
+        process = self._world.warm.take(self._peer.name, life)
+        if process is None:
+            try:
+                process = await PeerProcess.start(spec, life)
+            except TransportError as fault:
+                self._peer.note("spawn", {"error": fault.reason, "message": fault.message})
+                raise
+        if config.warm:
+            self._world.warm.fill(self._peer.name, spec, config.warm)
         life.process = process
         self._peer.note("spawn", {"program": config.command[0], "pid": process.pid})
         read_fd, write_fd = process.take_pipes()
@@ -249,7 +243,7 @@ class Connection:
             "raw", "peer>", line.data, peer=self._peer.name, life=max(self._peer.life, 1), x=x
         )
 
-    def exited(self, life: _Life, how: Exit) -> None:
+    def exited(self, life: Life, how: Exit) -> None:
         """The process has ended: what it wrote is still read for a moment."""
         if self._peer.sessions:
             self._peer.note("exit", _exit_facts(how))
@@ -258,7 +252,7 @@ class Connection:
 
     # --- the transport ---------------------------------------------------------------------------------------------------------
 
-    def closed(self, life: _Life, fault: TransportError | None) -> None:
+    def closed(self, life: Life, fault: TransportError | None) -> None:
         """A connection has ended: find out why, then tell the peer."""
         if life.is_over or life is not self._life:
             return
@@ -329,7 +323,7 @@ class Connection:
         if life is not None:
             await self._end_life(life)
 
-    async def _end_life(self, life: _Life) -> None:
+    async def _end_life(self, life: Life) -> None:
         life.is_over = True
         if life.process is not None:
             await life.process.stop()
@@ -338,6 +332,22 @@ class Connection:
             wait_closed = getattr(life.link, "wait_closed", None)
             if wait_closed is not None:
                 await wait_closed()
+
+
+def spec_of(config: PeerConfig) -> PeerSpec:
+    """Return how to start a peer's process."""
+    return PeerSpec(
+        command=tuple(config.command),
+        environment=config.environment(os.environ),
+        directory=config.cwd,
+        grace_s=config.stop_grace_s,
+        limits=ProcessLimits(
+            memory_bytes=config.limits.memory_bytes,
+            cpu_s=config.limits.cpu_s,
+            processes=config.limits.processes,
+            open_files=config.limits.open_files,
+        ),
+    )
 
 
 def _policy(peer: Peer) -> RestartPolicy:

@@ -20,9 +20,10 @@ from gateway.calls.peer_state import Peer
 from gateway.calls.ports import Tap
 from gateway.config.model import Config
 from gateway.config.places import state_dir
-from gateway.runtime.connection import Connection
+from gateway.runtime.connection import Connection, spec_of
 from gateway.runtime.redactor import make_redactor
 from gateway.runtime.tap import NullTap, RecordingTap
+from gateway.runtime.warm import Warm
 from recordings.errors import RecordingError
 from recordings.header import Header, PeerFacts
 from recordings.store import Recorder
@@ -46,10 +47,17 @@ class World:
         self._stops: set[asyncio.Task[None]] = set()
         self._key = secrets.token_bytes(32)
         self.redactor = make_redactor(config, state_dir())
+        self.warm = Warm()
         self.failing: RecordingError | None = None
         self.recordings: list[Path] = []
         self._warned = False
         self.on_sealed: Callable[[Path], None] | None = None
+
+    def warm_up(self) -> None:
+        """Start the processes that are to wait for sessions."""
+        for name, peer in self.config.active_peers.items():
+            if peer.warm and peer.kind == "stdio":
+                self.warm.fill(name, spec_of(peer), peer.warm)
 
     # --- Host ----------------------------------------------------------------------------------------------------------------
 
@@ -184,6 +192,7 @@ class World:
         """Wait until every peer has ended and every recording is sealed."""
         for peer in list(self._connections):
             peer.stop()
+        self.spawn(self.warm.empty())
         deadline = self._loop.time() + STOP_S
         while self._work and self._loop.time() < deadline:
             await asyncio.wait(set(self._work), timeout=deadline - self._loop.time())

@@ -197,4 +197,4 @@ def test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_ri
 def test_every_family_that_is_there_is_complete() -> None:
     modules = {path.stem for path in (Path(__file__).parents[3] / "gateway" / "cli").glob("*.py")}
 
-    assert modules - {"__init__", "main", "output", "arguments"} <= set(FAMILIES)
+    assert modules - {"__init__", "main", "output", "arguments", "reading"} <= set(FAMILIES)

@@ -10,7 +10,7 @@ import pytest
 from gateway.calls.accepted import Accepted, decode
 from gateway.cli.check import show
 from gateway.cli.output import CliError
-from gateway.cli.tools import accept_tools, diff_tools, list_tools, offered, read_accepted
+from gateway.cli.tools import accept_tools, accepted_of, diff_tools, list_tools, offered
 from gateway.config import Config, PeerConfig
 from gateway.runtime.reports import PeerReport
 
@@ -35,16 +35,16 @@ def lock(tmp_path: Path) -> Path:
 def test_what_is_accepted_is_written_beside_the_configuration_and_read_again(
     config: Config, lock: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert read_accepted(config) == Accepted()
-    assert accept_tools([DB], read_accepted(config), lock, json=False) == 0
+    assert accepted_of(config) == Accepted()
+    assert accept_tools([DB], accepted_of(config), lock, json=False) == 0
 
     assert (
         capsys.readouterr().out
-        == f"added db/query\n  + Runs SQL.\n  + More.\naccepted 1 tools of 1 peers in `{lock}`\n"
+        == f"added db/query\n  + Runs SQL.\n  + More.\naccepted 1 tool of 1 peer in `{lock}`\n"
     )
-    assert read_accepted(config) == decode(lock.read_bytes())
+    assert accepted_of(config) == decode(lock.read_bytes())
     assert [path.name for path in lock.parent.iterdir()] == ["tools.lock.json"]
-    assert diff_tools([DB], read_accepted(config), json=False) == 0
+    assert diff_tools([DB], accepted_of(config), json=False) == 0
     assert capsys.readouterr().out == "all tools are as they were accepted\n"
 
 
@@ -54,11 +54,11 @@ def test_a_difference_ends_with_1_and_is_shown(
     accept_tools([DB], Accepted(), lock, json=True)
     capsys.readouterr()
 
-    assert diff_tools([CHANGED], read_accepted(config), json=False) == 1
+    assert diff_tools([CHANGED], accepted_of(config), json=False) == 1
     assert capsys.readouterr().out == (
         'changed db/query\n  ~ /description: "Runs SQL.\\nMore." -> "Runs any SQL."\n'
     )
-    assert diff_tools([CHANGED], read_accepted(config), json=True) == 1
+    assert diff_tools([CHANGED], accepted_of(config), json=True) == 1
     assert json.loads(capsys.readouterr().out)[0]["kind"] == "changed"
 
 
@@ -68,11 +68,11 @@ def test_the_list_says_of_each_tool_whether_it_was_accepted(
     accept_tools([DB], Accepted(), lock, json=True)
     capsys.readouterr()
 
-    list_tools([CHANGED], read_accepted(config), json=True)
+    list_tools([CHANGED], accepted_of(config), json=True)
     assert json.loads(capsys.readouterr().out) == [
         {"peer": "db", "tool": "query", "state": "changed", "description": "Runs any SQL."}
     ]
-    list_tools([DB], read_accepted(config), json=False)
+    list_tools([DB], accepted_of(config), json=False)
     assert capsys.readouterr().out.splitlines()[-1].split() == ["db", "query", "accepted", "Runs", "SQL."]
 
 
@@ -81,7 +81,7 @@ def test_a_lock_file_that_was_edited_is_bad_input(config: Config, lock: Path) ->
     lock.write_text(lock.read_text().replace("Runs SQL", "Runs anything"))
 
     with pytest.raises(CliError, match="the definition of `query` of `db` was edited") as caught:
-        read_accepted(config)
+        accepted_of(config)
     assert caught.value.code == 3
 
 
