@@ -1,0 +1,127 @@
+"""Writes the pages of `docs/reference` that say what the code says: every setting, every command.
+
+`python -m tests.reference_pages` writes them; a test fails while they are not what this would write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+import typer.main
+
+from gateway.cli.main import application
+from gateway.config.model import INHERITED_ENV, Config
+from gateway.config.reading import Field, describe, fields_of
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+NOT_EDITED = "<!-- Written by `make reference`; edit the code instead. -->"
+
+
+def config_page() -> str:
+    """Return the page of every setting."""
+    usual = ", ".join(f"`{name}`" for name in INHERITED_ENV)
+    parts = [
+        f"""# Configuration
+
+{NOT_EDITED}
+
+`tieline run`, `check` and `tools` read `tieline.toml`, or the JSON file of another client (`mcpServers`, or
+`servers` as VS Code has it) as it is. Unknown keys are mistakes, and all mistakes are told at once, each with
+file, line and key. The smallest file that does something:
+
+```toml
+[peers.everything]
+command = ["npx", "-y", "@modelcontextprotocol/server-everything"]
+```
+
+Text marked ¹ may hold `${{VAR}}` or `${{VAR:-default}}`; `$${{` stands for a plain `${{`. Values marked ² may
+also be a table that says where a secret lies: `{{ env = "NAME" }}`, `{{ file = "path" }}` or
+`{{ keyring = "service/name" }}`, with `prefix = "Bearer "` where one is needed. What such a table gives, and
+what a variable or key with a secret name holds, is redacted wherever it turns up in a recording. Paths
+marked ³ may begin with `~`, and otherwise begin at the directory of the file.
+
+A peer's process gets a few variables of our environment, what `inherit_env` names, and `env`. The few are
+{usual}.
+"""
+    ]
+    parts += [_section(path, struct) for path, struct in _sections(Config, ())]
+    return "\n".join(parts)
+
+
+def _sections(struct: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, struct
+    for name, field in fields_of(struct).items():
+        if field.section is not None:
+            yield from _sections(field.section, (*path, name))
+        elif field.sections is not None:
+            yield from _sections(field.sections, (*path, name, "NAME"))
+
+
+def _section(path: tuple[str, ...], struct: type[msgspec.Struct]) -> str:
+    title = f"`[{'.'.join(path)}]`" if path else "Sections"
+    about = (struct.__doc__ or "").strip()
+    rows = ["| key | type | default | what |", "| --- | --- | --- | --- |"]
+    rows += [_row(name, field, struct, path) for name, field in fields_of(struct).items()]
+    return "\n".join([f"## {title}", "", about, "", *rows, ""])
+
+
+def _row(name: str, field: Field, struct: type[msgspec.Struct], path: tuple[str, ...]) -> str:
+    marks = "¹" if field.marked("expand") else ""
+    marks += "²" if field.marked("refs") else ""
+    marks += "³" if field.marked("path") else ""
+    about = (field.meta.description if field.meta else None) or ""
+    if field.section is not None or field.sections is not None:
+        inner = ".".join((*path, name, *(("NAME",) if field.sections else ())))
+        return f"| `{name}` | `[{inner}]` | | {about} |"
+    return f"| `{name}` | {_type(field)}{marks} | {_default(name, struct)} | {about} |"
+
+
+def _type(field: Field) -> str:
+    if get_origin(field.base) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(field.base))
+    return describe(field.hint)
+
+
+def _default(name: str, struct: type[msgspec.Struct]) -> str:
+    (field,) = [field for field in msgspec.structs.fields(struct) if field.name == name]
+    if field.required:
+        return "required"
+    value: object = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
+    return "" if value in (None, [], {}) else f"`{msgspec.json.encode(value).decode()}`"
+
+
+def commands_page() -> str:
+    """Return the page of every command, with its help as it is."""
+    root: Any = typer.main.get_command(application())
+    parts = [f"# Commands\n\n{NOT_EDITED}\n"]
+    for path, command in _commands(root, ("tieline",)):
+        context = command.make_context(" ".join(path), [], resilient_parsing=True)
+        help_text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+        parts.append(f"## `{' '.join(path)}`\n\n```text\n{help_text}\n```\n")
+    return "\n".join(parts)
+
+
+def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, (*path, name))
+
+
+PAGES = {"config.md": config_page, "commands.md": commands_page}
+
+
+def main() -> None:
+    """Write the pages."""
+    os.environ["COLUMNS"] = "80"
+    for name, page in PAGES.items():
+        (REFERENCE / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
