@@ -71,8 +71,6 @@ class Gateway:
             hard_bytes=max(config.limits.queue_bytes * 8, 64 * 1024 * 1024),
         )
 
-    # --- start ---------------------------------------------------------------------------------------------------------------
-
     async def start(self) -> None:
         """Open every listener.
 
@@ -161,8 +159,6 @@ class Gateway:
         """Take in a connection of a core."""
         return self.exchange.accept(link, hello)
 
-    # --- told to others --------------------------------------------------------------------------------------------------------
-
     def addresses(self) -> list[dict[str, str]]:
         """Return where the gateway can be reached."""
         found = [{"kind": kind, "url": listener.address} for kind, listener in self.listeners]
@@ -208,8 +204,6 @@ class Gateway:
         self.world.spawn(self.world.warm.empty(set(replaced)))
         touched = [*change.added, *change.changed, *change.removed]
         tell(f"configuration reloaded: {', '.join(touched) or 'no peer'} touched")
-
-    # --- the end ---------------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
         """Give calls in flight the drain time, then end everything."""

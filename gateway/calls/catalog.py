@@ -190,8 +190,6 @@ class Catalog:
                 return template.peer
         return next(iter(self._peers)) if len(self._peers) == 1 else None
 
-    # --- parts -------------------------------------------------------------------------------------------------------
-
     def _fresh(self, method: str) -> _Kind:
         kind = self._kinds[method]
         if kind.stale:

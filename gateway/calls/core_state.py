@@ -73,8 +73,6 @@ class Core:
         self.is_closed = False
         self._next_ask = 0
 
-    # --- from the core: Receiver -----------------------------------------------------------------------------------
-
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
         try:
@@ -118,8 +116,6 @@ class Core:
             return
         self.is_closed = True
         self.session.core_closed(self, fault)
-
-    # --- towards the core -------------------------------------------------------------------------------------------
 
     def answer(self, id_: Id, message: bytes, seq: int, status: int | None = None) -> None:
         """Send the answer to one of its requests, written whole."""
@@ -186,8 +182,6 @@ class Core:
         """Whether the core declared what a server needs to ask this."""
         need = mcp.ASK_METHODS.get(method)
         return need is None or need in self.capabilities
-
-    # --- parts -------------------------------------------------------------------------------------------------------
 
     def become_legacy(self, params: bytes) -> None:
         """Take in the params of `initialize`.

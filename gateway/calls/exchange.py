@@ -109,8 +109,6 @@ class Exchange:
         """Called when the last session has ended."""
         self._stateless: dict[str | None, Session] = {}
 
-    # --- connections of cores ----------------------------------------------------------------------------------------------
-
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection: a session of its own, or the stateless session of its principal.
 
@@ -152,8 +150,6 @@ class Exchange:
         self.is_draining = True
         return sum(len(core.open) for session in self.sessions for core in session.cores)
 
-    # --- peers ----------------------------------------------------------------------------------------------------------------
-
     def seats_for(self, session: Session) -> dict[str, Seat]:
         """Return a table for a new session: its own places, and the shared peers in theirs."""
         return {name: self.seat_for(session, name) for name in self.config.active_peers}
@@ -188,8 +184,6 @@ class Exchange:
         modern = any(core.era == "modern" for session in peer.sessions for core in session.cores)
         Handshake(peer, "modern" if modern else "legacy").start()
 
-    # --- deadlines ------------------------------------------------------------------------------------------------------------
-
     def watch(self) -> None:
         """Have deadlines looked at until no call is in flight."""
         if not self.is_watching:
@@ -212,8 +206,6 @@ class Exchange:
                         busy = True
         if busy:
             self.watch()
-
-    # --- told to the world ----------------------------------------------------------------------------------------------------
 
     def tell(self, sentence: str) -> None:
         """Tell people something that they may want to act on."""
@@ -240,8 +232,6 @@ class Exchange:
         return [
             peer for session in self.sessions if name in session.seats for peer in session.seats[name].peers
         ]
-
-    # --- another configuration -------------------------------------------------------------------------------------------------
 
     def reconfigure(self, config: Config, *, replaced: Iterable[str]) -> None:
         """Serve by another configuration; sessions go on, and so do the peers that are not in `replaced`.

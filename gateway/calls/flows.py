@@ -6,6 +6,7 @@ Owns those answers. Each flow is a generator of steps that reads top to bottom; 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -43,8 +44,6 @@ class Flows:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-
-    # --- handshakes ------------------------------------------------------------------------------------------------------
 
     def initialize(self, request: Request) -> None:
         """Answer `initialize`: one peer's own words, or what several can do together."""
@@ -127,8 +126,6 @@ class Flows:
             _merge(found, capabilities)
         return found
 
-    # --- lists -----------------------------------------------------------------------------------------------------------
-
     def list(self, request: Request) -> None:
         """Answer a list: one peer's pages as they are, or one page with everything that the peers offer."""
         session = self._session
@@ -138,14 +135,14 @@ class Flows:
             call = session.open_call(request, peer=seat.name)
             if call is not None:
                 if request.method == "tools/list":
-                    call.then = lambda reply: self._passed_list(call, reply, seat.name)
+                    call.then = partial(self._passed_list, call, seat.name)
                 session.submit(call, peer)
             return
         call = session.open_call(request)
         if call is not None:
             run(session, self._list(request), lambda result: session.give(request, result))
 
-    def _passed_list(self, call: Call, reply: Reply, peer: str) -> None:
+    def _passed_list(self, call: Call, peer: str, reply: Reply) -> None:
         if reply.result:
             self._session.catalog.observe(peer, reply.result)
             self._session.exchange.saw_tools(self._session, peer, reply.result)
@@ -220,8 +217,6 @@ class Flows:
         self._session.tap.record("route", "inside", x={"notice": sentence})
         self._session.exchange.tell(sentence)
 
-    # --- names that are not known yet ------------------------------------------------------------------------------------
-
     def find_then(self, request: Request, list_method: str, name: str) -> None:
         """Fetch the lists that were not fetched yet, then send the request to the owner of `name`."""
         session = self._session
@@ -282,8 +277,6 @@ class Flows:
             jsonrpc=None if down else number,
         )
 
-    # --- log levels ------------------------------------------------------------------------------------------------------
-
     def set_level(self, request: Request) -> None:
         """Remember the level of a core and tell the legacy peers; modern ones are told with every request."""
         session = self._session
@@ -322,8 +315,6 @@ class Flows:
         for core in self._session.cores:
             if core.level and not peer.is_modern:
                 self.lower_level(peer, core.level)
-
-    # --- a modern peer asks through a legacy core ------------------------------------------------------------------------
 
     def ask_and_retry(self, call: Call, asked: translate.InputRequired, reply: Reply) -> None:
         """Put the questions of an `input_required` result to a legacy core and retry the call with its answers."""

@@ -6,6 +6,7 @@ A legacy core in front of a modern peer is served by one listening of the gatewa
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -89,8 +90,6 @@ class Listens:
         self._session = session
         self._open: dict[tuple[int, Id], Listen] = {}
         self._bridges: dict[str, Bridge] = {}
-
-    # --- a modern core listens ---------------------------------------------------------------------------------------------
 
     def listen(self, request: Request) -> None:
         """Open a subscription at every peer, and acknowledge it when all of them have."""
@@ -213,8 +212,6 @@ class Listens:
         for key in [key for key in self._open if key[0] == id(core)]:
             self.cancel(core, key[1])
 
-    # --- a legacy core subscribes --------------------------------------------------------------------------------------------
-
     def subscribe(self, request: Request) -> None:
         """`resources/subscribe`: passed to a legacy peer, a wider listening at a modern one."""
         self._subscription(request, add=True)
@@ -285,7 +282,7 @@ class Listens:
                 self._session.give(request, b"{}")
             return
         leg = Call(self._session, LISTEN, jsonrpc.encode({"notifications": wanted}))
-        leg.then = lambda reply: self._bridge_ended(bridge, leg, request, reply)
+        leg.then = partial(self._bridge_ended, bridge, leg, request)
         bridge.leg = leg
         self._session.submit(leg, peer)
         if request is not None and leg.peer_id is not None:
@@ -305,8 +302,6 @@ class Listens:
             call = request.core.open.get(request.id)
             if call is not None:
                 self._session.finish(call, reply)
-
-    # --- from a peer ---------------------------------------------------------------------------------------------------------
 
     def heard(self, peer: Peer, data: bytes, envelope: Envelope, seq: int) -> bool:
         """Give a change of a peer to who listens; False where it is nobody's subscription and goes to legacy cores."""

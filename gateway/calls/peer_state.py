@@ -19,6 +19,7 @@ from gateway.protocol.jsonrpc import BadMessage, Envelope
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
+    from gateway.calls.asks import PeerAsk
     from gateway.calls.ports import Host, Tap
     from gateway.calls.session import Session
     from gateway.config.model import PeerConfig
@@ -77,7 +78,7 @@ class Peer:
         self.sessions: list[Session] = []
         self.pending: dict[Id, Call] = {}
         self.waiting: list[Call] = []
-        self.asks: dict[Id, Any] = {}
+        self.asks: dict[Id, PeerAsk] = {}
         """Requests of the peer that nobody has answered yet, by its id."""
         self.delivered: int | None = None
         self.shakes: Callable[[Peer], None] | None = None
@@ -90,8 +91,6 @@ class Peer:
         self._tokens_at = 0
         self._dropped = 0
         self._junk = 0
-
-    # --- lifecycle -------------------------------------------------------------------------------------------
 
     @property
     def is_modern(self) -> bool:
@@ -183,8 +182,6 @@ class Peer:
             call.session.answered(call, Reply(fault=sent))
         self.asks.clear()
 
-    # --- towards the peer --------------------------------------------------------------------------------------
-
     def send_call(self, call: Call, params: bytes) -> None:
         """Send a request under a fresh id. Its frame has been recorded."""
         link = self.link
@@ -267,8 +264,6 @@ class Peer:
             headers=headers,
         )
 
-    # --- from the peer: Receiver ---------------------------------------------------------------------------------
-
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the peer."""
         try:
@@ -285,11 +280,11 @@ class Peer:
             about_one = origin is not None and origin.about in self.pending
             if len(self.sessions) > 1 and not about_one and envelope.method not in TO_ONE:
                 for session in list(self.sessions):
-                    session.peer_notified(self, data, envelope, origin)
+                    session.news.peer_notified(self, data, envelope, origin)
                 return
-            self._session_of(origin, envelope).peer_notified(self, data, envelope, origin)
+            self._session_of(origin, envelope).news.peer_notified(self, data, envelope, origin)
         else:
-            self._session_of(origin, envelope).peer_asked(self, data, envelope, origin)
+            self._session_of(origin, envelope).asks.peer_asked(self, data, envelope, origin)
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message: kept, counted, and answered for where their id can be read."""
@@ -327,8 +322,6 @@ class Peer:
         if was_ready:
             for session in list(self.sessions):
                 session.peer_lost(self)
-
-    # --- parts -----------------------------------------------------------------------------------------------------
 
     @property
     def tap(self) -> Tap:

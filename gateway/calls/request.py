@@ -76,3 +76,8 @@ def read_named(request: Request) -> mcp.Named:
         return mcp.read_named.decode(request.envelope.params or b"{}")
     except msgspec.DecodeError:
         return mcp.Named()
+
+
+def invalid(number: int | None, reason: str, message: str) -> Fault:
+    """Return an `invalid_request`; `number` is its JSON-RPC code where it is not the usual one."""
+    return Fault(code="invalid_request", message=message, reason=reason, jsonrpc=number)

@@ -6,26 +6,25 @@ legs is a flow (`flows.py`), what a peer asks of the core is in `asks.py`, subsc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
 
 from gateway.calls import translate
+from gateway.calls.admission import admit
 from gateway.calls.asks import Asks
 from gateway.calls.call import Call, Reply
 from gateway.calls.catalog import Catalog
 from gateway.calls.core_state import Core, mcp_token
 from gateway.calls.flows import Flows
 from gateway.calls.listen import Listens
+from gateway.calls.news import News
 from gateway.calls.peer_state import Peer
-from gateway.calls.request import Request, held_back, read_meta, read_named, renamed
+from gateway.calls.request import Request, read_meta
+from gateway.calls.routing import Handler, Router
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import (
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    UNSUPPORTED_VERSION,
     Fault,
 )
 from gateway.protocol.jsonrpc import Envelope
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from gateway.config.model import Config
 
 LANE_MARK = mcp.META_LANE.encode()
-
-Handler: TypeAlias = Callable[[Request], None]
 
 
 class Session:
@@ -56,20 +53,23 @@ class Session:
         self.owners: dict[str, str] = {}
         """Task id -> peer, for tasks that a call has started."""
         self.asks = Asks(self)
+        self.suspensions = self.asks.suspensions
+        self.news = News(self)
         self.flows = Flows(self)
         self.listens = Listens(self)
-        self._only: Seat | None = next(iter(self.seats.values())) if len(self.seats) == 1 else None
+        self.router = Router(self)
+        self.only: Seat | None = next(iter(self.seats.values())) if len(self.seats) == 1 else None
         self._handlers: dict[str, Handler] = {
             "initialize": self.flows.initialize,
             "server/discover": self.flows.discover,
             "ping": self._pong,
-            "tools/call": self._by_name("tools/list"),
-            "prompts/get": self._by_name("prompts/list"),
-            "resources/read": self._by_uri,
+            "tools/call": self.router.by_name("tools/list"),
+            "prompts/get": self.router.by_name("prompts/list"),
+            "resources/read": self.router.by_uri,
             "resources/subscribe": self.listens.subscribe,
             "resources/unsubscribe": self.listens.unsubscribe,
             "subscriptions/listen": self.listens.listen,
-            "completion/complete": self._complete,
+            "completion/complete": self.router.complete,
             "logging/setLevel": self.flows.set_level,
             **dict.fromkeys(mcp.LIST_METHODS, self.flows.list),
         }
@@ -80,18 +80,16 @@ class Session:
         self.cores.append(core)
         return core
 
-    # --- from the core -------------------------------------------------------------------------------------------------
-
     def core_asked(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
         """One request of the core."""
         request = Request(core, data, envelope, origin)
-        if not self._admit(request):
+        if not admit(self, request):
             return
         handler = self._handlers.get(request.method)
         if handler is not None:
             handler(request)
         else:
-            self._unknown(request)
+            self.router.unknown(request)
 
     def core_notified(self, core: Core, data: bytes, envelope: Envelope) -> None:
         """One notification of the core."""
@@ -126,13 +124,11 @@ class Session:
         if not core.hello.ephemeral:
             self.exchange.end(self)
 
-    # --- to the peers ----------------------------------------------------------------------------------------------------
-
     def forward(self, request: Request, seat: Seat, *, name: str = "", params: bytes | None = None) -> None:
         """Record a request and send it to a peer of `seat`, translated where the eras differ."""
         peer = seat.peer(self, request)
         if request.core.era == "modern" and b'"requestState"' in request.data and not peer.is_modern:
-            self.asks.resume(request, peer)
+            self.suspensions.resume(request, peer)
             return
         call = self.open_call(request, peer=seat.name, name=name)
         if call is None:
@@ -153,7 +149,7 @@ class Session:
         call = Call(
             self,
             request.method,
-            request.envelope.params,  # pyright: ignore[reportArgumentType] - Raw is bytes for all we do with it
+            request.envelope.params,
             core=core,
             core_id=request.id,
             name=name,
@@ -243,7 +239,7 @@ class Session:
 
     def drop(self, call: Call, reason: str) -> None:
         """Stop waiting for a call, and tell the peer."""
-        self.asks.call_dropped(call)
+        self.suspensions.call_dropped(call)
         leg = call.leg or call
         if leg.peer is not None:
             leg.peer.give_up(leg, reason=reason)
@@ -252,26 +248,16 @@ class Session:
         """The deadline of a call has passed: answer first, then tell the peer."""
         peer = call.peer
         name = peer.name if peer is not None else ""
-        sent = call.peer_id is not None
         self.tap.record("timeout", "inside", peer=name, re=call.seq)
-        fault = Fault(
-            code="timeout",
-            message=f"{name} has not answered `{call.method}` in time" if sent else f"{name} was not ready in time",
-            reason="deadline" if sent else "not_ready",
-            outcome="unknown" if sent else "not_sent",
-            peer=name,
-            advice="Raise `call_timeout_s` of the peer if it needs longer" if sent else f"Look at `tieline check`, or raise `start_timeout_s` of {name}",
-        )  # fmt: skip
+        fault = _late(call, name)
         if peer is not None:
             peer.give_up(call, reason="deadline")
         self.answered(call, Reply(fault=fault))
 
-    # --- answers ---------------------------------------------------------------------------------------------------------
-
     def pass_answer(self, call: Call, data: bytes, envelope: Envelope, seq: int) -> None:
         """Send a peer's answer on as it is, under the core's own id."""
         core = call.core
-        if core is None or core.open.pop(call.core_id, None) is None:  # pyright: ignore[reportArgumentType]
+        if core is None or core.open.pop(call.core_id, None) is None:  # pyright: ignore[reportCallIssue, reportArgumentType]
             return
         if b'"taskId"' in data:
             self._remember_task(call, envelope)
@@ -288,7 +274,7 @@ class Session:
             call.then(reply)
             return
         if call.suspended:
-            self.asks.ended_meanwhile(call, reply)
+            self.suspensions.ended_meanwhile(call, reply)
             return
         asked = translate.input_required(reply.result) if call.shape == "to_modern" else None
         if asked is not None:
@@ -299,9 +285,9 @@ class Session:
     def finish(self, call: Call, reply: Reply) -> None:
         """Answer the core's request with a result, the peer's error or a fault of ours."""
         core = call.core
-        if core is None or core.open.pop(call.core_id, None) is None:  # pyright: ignore[reportArgumentType]
+        if core is None or core.open.pop(call.core_id, None) is None:  # pyright: ignore[reportCallIssue, reportArgumentType]
             return
-        self.asks.call_dropped(call)
+        self.suspensions.call_dropped(call)
         id_: Id = call.core_id  # pyright: ignore[reportAssignmentType]
         if reply.fault is not None:
             core.refuse(id_, reply.fault, re=call.seq)
@@ -329,16 +315,6 @@ class Session:
             )  # fmt: skip
         request.core.refuse(request.id, fault, re=request.seq)
 
-    # --- from the peers --------------------------------------------------------------------------------------------------
-
-    def peer_asked(self, peer: Peer, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
-        """One request of a peer."""
-        self.asks.peer_asked(peer, data, envelope, origin)
-
-    def peer_notified(self, peer: Peer, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
-        """One notification of a peer."""
-        self.asks.peer_notified(peer, data, envelope, origin)
-
     def peer_ready(self, peer: Peer) -> None:
         """A peer has shaken hands, for the first time or again."""
         self.flows.peer_ready(peer)
@@ -347,6 +323,7 @@ class Session:
     def peer_lost(self, peer: Peer) -> None:
         """A peer that was ready has gone: its lists may be others when it is back."""
         self.asks.peer_lost(peer)
+        self.news.peer_lost(peer)
         self.listens.peer_lost(peer)
 
     def pressure(self, core: Core) -> None:
@@ -379,8 +356,8 @@ class Session:
             seat.close(self)
         self.catalog = self._new_catalog()
         self.plain = self.catalog.is_plain
-        self._only = next(iter(self.seats.values())) if len(self.seats) == 1 else None
-        self.asks.lists_changed()
+        self.only = next(iter(self.seats.values())) if len(self.seats) == 1 else None
+        self.news.lists_changed()
 
     def _new_catalog(self) -> Catalog:
         peers = {name: seat.config for name, seat in self.seats.items()}
@@ -391,143 +368,6 @@ class Session:
         for seat in self.seats.values():
             seat.close(self)
         self.tap.close()
-
-    # --- routing ---------------------------------------------------------------------------------------------------------
-
-    def _admit(self, request: Request) -> bool:
-        core = request.core
-        if request.id in core.open:
-            self.deny(
-                request, _invalid(INVALID_REQUEST, "duplicate_id", f"id {request.id!r} is in flight already")
-            )
-            return False
-        if len(core.open) >= self.max_in_flight:
-            fault = Fault(
-                code="io",
-                message=f"{len(core.open)} calls are in flight, which is the limit of a session",
-                reason="overloaded",
-                advice="Retry when some have ended, or raise `limits.max_in_flight_per_session`",
-            )
-            self.deny(request, fault)
-            return False
-        if self.exchange.is_draining:
-            self.deny(request, Fault(code="io", message="The gateway is shutting down", reason="draining"))
-            return False
-        if core.era == "legacy":
-            return True
-        if (
-            request.method == "initialize"
-            and mcp.MODERN_MARK not in request.data
-            and not core.hello.ephemeral
-        ):
-            return True
-        return self._admit_modern(request)
-
-    def _admit_modern(self, request: Request) -> bool:
-        core = request.core
-        if mcp.MODERN_MARK not in request.data:
-            if request.method == "ping":
-                return True
-            if core.era is None and request.method != "server/discover":
-                why = "Send `initialize` first, or name the protocol version in `_meta`"
-                self.deny(request, _invalid(INVALID_REQUEST, "not_initialized", why))
-            else:
-                why = f"`_meta` needs `{mcp.META_VERSION}` and `{mcp.META_CAPABILITIES}`"
-                self.deny(request, _invalid(None, "bad_params", why))
-            return False
-        try:
-            meta = read_meta(request)
-        except msgspec.ValidationError as fault:
-            self.deny(request, _invalid(None, "bad_params", f"`_meta` is malformed: {fault}"))
-            return False
-        if meta.version not in mcp.MODERN_VERSIONS:
-            fault = _invalid(
-                UNSUPPORTED_VERSION, "version", f"Protocol version {meta.version!r} is not supported"
-            )
-            fault.details.update(supported=list(mcp.MODERN_VERSIONS), requested=meta.version)
-            self.deny(request, fault)
-            return False
-        if not bytes(meta.capabilities).startswith(b"{"):
-            self.deny(request, _invalid(None, "bad_params", f"`_meta` needs `{mcp.META_CAPABILITIES}`"))
-            return False
-        if request.method in mcp.LEGACY_ONLY_REQUESTS:
-            why = f"`{request.method}` is gone in {meta.version}"
-            self.deny(request, _invalid(METHOD_NOT_FOUND, "method_not_found", why))
-            return False
-        request.meta = meta
-        if core.era is None:
-            core.era = "modern"
-            core.version = meta.version
-            core.initialized = True
-        return True
-
-    def _by_name(self, list_method: str) -> Handler:
-        def route(request: Request) -> None:
-            name = read_named(request).name
-            if self.plain:
-                self.forward(request, self._only, name=name)  # pyright: ignore[reportArgumentType]
-                return
-            found = self.catalog.find(list_method, name)
-            if found is None:
-                self.flows.find_then(request, list_method, name)
-                return
-            self.forward_named(request, found, name)
-
-        return route
-
-    def forward_named(self, request: Request, found: tuple[str, str], name: str) -> None:
-        """Send a request to the owner of a name, under the name that the owner knows."""
-        peer, original = found
-        if request.method == "tools/call" and self.catalog.is_held(peer, original):
-            self.deny(request, held_back(peer, name))
-            return
-        self.forward(request, self.seats[peer], name=original, params=renamed(request, original, name))
-
-    def _by_uri(self, request: Request) -> None:
-        uri = read_named(request).uri
-        peer = next(iter(self.seats)) if self._only is not None else self.catalog.find_uri(uri)
-        if peer is None:
-            self.flows.find_uri_then(request, uri)
-        else:
-            self.forward(request, self.seats[peer], name=uri)
-
-    def _complete(self, request: Request) -> None:
-        if self.plain:
-            self.forward(request, self._only)  # pyright: ignore[reportArgumentType]
-            return
-        try:
-            params = msgspec.json.decode(request.envelope.params, type=dict[str, Any])
-        except msgspec.DecodeError:
-            params = {}
-        ref = params.get("ref")
-        ref = ref if isinstance(ref, dict) else {}
-        if ref.get("type") == "ref/resource":
-            peer = self.catalog.find_uri(str(ref.get("uri", "")))
-            found = None if peer is None else (peer, "")
-        else:
-            found = self.catalog.find("prompts/list", str(ref.get("name", "")))
-        if found is None:
-            self.deny(
-                request, _invalid(None, "bad_params", f"Nobody offers {ref.get('name') or ref.get('uri')!r}")
-            )
-            return
-        peer, original = found
-        if original:
-            ref["name"] = original
-        changed = translate.with_members(bytes(request.envelope.params), {"ref": ref})
-        self.forward(request, self.seats[peer], params=changed)
-
-    def _unknown(self, request: Request) -> None:
-        """A method that the gateway does not know passes, where it is plain whom it is for."""
-        seat = self._only
-        if seat is None and request.method.startswith("tasks/"):
-            task = msgspec.json.decode(request.envelope.params or b"{}", type=dict[str, Any]).get("taskId")
-            seat = self.seats.get(self.owners.get(str(task), ""))
-        if seat is None:
-            why = f"Several peers are connected, and `{request.method}` does not say which one it is for"
-            self.deny(request, _invalid(METHOD_NOT_FOUND, "method_not_found", why))
-            return
-        self.forward(request, seat)
 
     def _pong(self, request: Request) -> None:
         self.give(request, b"{}")
@@ -569,9 +409,24 @@ class Session:
             self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
 
 
-def _invalid(number: int | None, reason: str, message: str) -> Fault:
-    return Fault(code="invalid_request", message=message, reason=reason, jsonrpc=number)
-
-
 def _stopping(peer: Peer) -> Fault:
     return Fault(code="io", message=f"{peer.name} is shutting down", reason="draining", peer=peer.name)
+
+
+def _late(call: Call, name: str) -> Fault:
+    if call.peer_id is None:
+        return Fault(
+            code="timeout",
+            message=f"{name} was not ready in time",
+            reason="not_ready",
+            peer=name,
+            advice="See what `tieline check` says of it, or raise its `start_timeout_s`",
+        )
+    return Fault(
+        code="timeout",
+        message=f"{name} has not answered `{call.method}` in time",
+        reason="deadline",
+        outcome="unknown",
+        peer=name,
+        advice="Raise `call_timeout_s` of the peer if it needs longer",
+    )

@@ -20,7 +20,7 @@ class NotCanonicalError(ValueError):
     """A value that has no canonical form: a non-finite number, a key that stands twice, or no JSON at all."""
 
 
-def canonical(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
+def canonical(value: Any) -> bytes:
     """Return the canonical JSON of a decoded value.
 
     UTF-8, no white space, keys by Unicode code point, arrays in order, doubles in shortest round-trip form,
@@ -33,7 +33,7 @@ def canonical(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
     return _encode(value)
 
 
-def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
+def parse(data: bytes) -> Any:
     """Return the decoded value of JSON text.
 
     Raises:
@@ -64,11 +64,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(text: str) -> Any:  # noqa: ANN401 - never returns
+def _no_constant(text: str) -> Any:
     raise NotCanonicalError(f"{text} is not JSON")
 
 
-def _check_finite(value: Any) -> None:  # noqa: ANN401 - any JSON value
+def _check_finite(value: Any) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise NotCanonicalError("a number is not finite")

@@ -183,7 +183,7 @@ def with_id(data: bytes, envelope: Envelope, id_: Id) -> bytes:
     return out if envelope.jsonrpc == "2.0" else _with_extra(out, data)
 
 
-def encode(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
+def encode(value: Any) -> bytes:
     """Return compact JSON."""
     return _encode(value)
 
@@ -208,13 +208,13 @@ def _plain(envelope: Envelope, length: int) -> bool:
         size += 9 + 2 + len(envelope.method)
     if envelope.params:
         members += 1
-        size += 9 + len(envelope.params)  # pyright: ignore[reportArgumentType]
+        size += 9 + len(envelope.params)
     if envelope.result:
         members += 1
-        size += 9 + len(envelope.result)  # pyright: ignore[reportArgumentType]
+        size += 9 + len(envelope.result)
     if envelope.error:
         members += 1
-        size += 8 + len(envelope.error)  # pyright: ignore[reportArgumentType]
+        size += 8 + len(envelope.error)
     size += members - 1
     return length in (size, size + 2 * members - 1)
 

@@ -78,8 +78,6 @@ class Connection:
         process = self._life.process if self._life is not None else None
         return process.pid if process is not None and not process.gone else None
 
-    # --- opening -------------------------------------------------------------------------------------------------------------
-
     def connect(self) -> None:
         """Open now, later where the peer is backing off, or refuse where it has been given up."""
         machine = self._machine
@@ -231,17 +229,16 @@ class Connection:
             else "Repair it and start the gateway again",
         )
 
-    # --- the process -----------------------------------------------------------------------------------------------------------
-
     def stderr(self, line: StderrLine) -> None:
         """One line of the process's stderr: recorded, up to a bound."""
         if self._stderr_left <= 0 or not self._peer.sessions:
             return
-        self._stderr_left -= len(line.data)
+        data = line.data or b""
+        self._stderr_left -= line.size
         x: dict[str, Any] = {"stream": "stderr"}
-        self._peer.tap.record(
-            "raw", "peer>", line.data, peer=self._peer.name, life=max(self._peer.life, 1), x=x
-        )
+        if line.dropped_lines:
+            x["dropped"] = {"lines": line.dropped_lines, "bytes": line.dropped_bytes}
+        self._peer.tap.record("raw", "peer>", data, peer=self._peer.name, life=max(self._peer.life, 1), x=x)
 
     def exited(self, life: Life, how: Exit) -> None:
         """The process has ended: what it wrote is still read for a moment."""
@@ -249,8 +246,6 @@ class Connection:
             self._peer.note("exit", _exit_facts(how))
         if life.link is not None:
             self._loop.call_later(LINGER_S, life.link.close)
-
-    # --- the transport ---------------------------------------------------------------------------------------------------------
 
     def closed(self, life: Life, fault: TransportError | None) -> None:
         """A connection has ended: find out why, then tell the peer."""
@@ -295,8 +290,6 @@ class Connection:
             return
         if peer.state == "failed":
             peer.state = "starting"
-
-    # --- ending ---------------------------------------------------------------------------------------------------------------
 
     def ready(self) -> None:
         """The peer has shaken hands."""

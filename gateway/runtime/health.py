@@ -22,10 +22,7 @@ def health(
     config: Config, exchange: Exchange, world: World, *, uptime_s: float, addresses: list[dict[str, str]]
 ) -> GatewayStatus:
     """Return the state of everything, as of now."""
-    if not config.record.enabled:
-        recording = "off"
-    else:
-        recording = "failing" if world.failing is not None else "on"
+    on = "failing" if world.failing is not None else "on"
     return GatewayStatus(
         pid=os.getpid(),
         version=__version__,
@@ -34,7 +31,7 @@ def health(
         listeners=[ListenerStatus(kind=a["kind"], address=a["url"]) for a in addresses],  # pyright: ignore[reportArgumentType]
         sessions=len(exchange.sessions),
         in_flight=sum(len(core.open) for session in exchange.sessions for core in session.cores),
-        recording=recording,
+        recording=on if config.record.enabled else "off",
         recording_dir=str(world.record_dir) if world.record_dir is not None else None,
         peers=[_peer(config, exchange, world, name) for name in config.active_peers],
     )

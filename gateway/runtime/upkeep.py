@@ -72,7 +72,7 @@ class Upkeep:
         task.add_done_callback(self._tasks.discard)
 
     async def _watch(self, path: Path) -> None:
-        from watchfiles import awatch
+        from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType] - its filter is untyped
 
         async for changes in awatch(path.parent, recursive=False):
             if any(Path(changed) == path for _, changed in changes):

@@ -59,8 +59,6 @@ class World:
             if peer.warm and peer.kind == "stdio":
                 self.warm.fill(name, spec_of(peer), peer.warm)
 
-    # --- Host ----------------------------------------------------------------------------------------------------------------
-
     def now(self) -> int:
         """Return monotonic nanoseconds."""
         return time.monotonic_ns()
@@ -133,8 +131,6 @@ class World:
         self.recordings.append(path)
         return RecordingTap(recorder, on_refusal=self._refused, on_close=self._seal)
 
-    # --- recordings ----------------------------------------------------------------------------------------------------------
-
     def _public_command(self, command: list[str]) -> list[str]:
         return [self.redact_text(word) for word in command]
 
@@ -166,8 +162,6 @@ class World:
     def redact_text(self, text: str) -> str:
         """Return text for people without secrets."""
         return self.redactor.text(text)
-
-    # --- the end -------------------------------------------------------------------------------------------------------------
 
     def pid(self, peer: Peer) -> int | None:
         """Return the process id of a peer, where it is a process that runs."""

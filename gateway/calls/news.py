@@ -1,0 +1,114 @@
+"""What a peer tells without being asked: progress, logs, changes, cancelled questions.
+
+Owns who hears it and on which stream. What belongs to a subscription is `listen.py`'s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gateway.calls import translate
+from gateway.calls.asks import about
+from gateway.calls.call import Call
+from gateway.calls.peer_state import Peer, progress_token
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.jsonrpc import Envelope
+from transports.base import Origin
+
+if TYPE_CHECKING:
+    from gateway.calls.session import Session
+
+
+class News:
+    """The notifications of one session's peers."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def peer_notified(self, peer: Peer, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
+        """One notification of a peer."""
+        method = envelope.method
+        call = about(self._session, peer, origin)
+        flags: tuple[str, ...] = ()
+        if method == "notifications/progress":
+            call = peer.pending.get(progress_token(envelope))  # pyright: ignore[reportArgumentType]
+            if call is None or call.token is None or call.core is None or call.suspended:
+                flags = ("late",) if call is None else ("orphan",)
+        seq = self._session.tap.record(
+            "notification",
+            "peer>",
+            data,
+            peer=peer.name,
+            life=peer.life,
+            re=call.seq if call is not None and method == "notifications/progress" else None,
+            after=peer.delivered,
+            method=method,
+            flags=flags,
+        )
+        if flags:
+            return
+        if method == "notifications/progress" and call is not None and call.core is not None:
+            params = translate.with_members(bytes(envelope.params), {"progressToken": call.token})
+            call.core.notify(jsonrpc.notification(method, params), method, about=call.core_id, seq=seq)
+        elif method == "notifications/cancelled":
+            self._session.asks.peer_cancelled(peer, envelope)
+        elif method == "notifications/message":
+            self._log(data, envelope, call, seq)
+        else:
+            if method in mcp.LIST_CHANGED:
+                self._forget(peer, method)
+            if not self._session.listens.heard(peer, data, envelope, seq):
+                self._tell_legacy(data, method, call, seq)
+
+    def lists_changed(self) -> None:
+        """What the peers offer may be something else now: every core is told, each in its way."""
+        for change in mcp.LIST_CHANGED:
+            self._announce(change)
+
+    def _log(self, data: bytes, envelope: Envelope, call: Call | None, seq: int) -> None:
+        method = envelope.method
+        level = _level_of(envelope)
+        told = False
+        for core in self._session.cores:
+            if core.era == "legacy" and (not core.level or mcp.wants_level(core.level, level)):
+                stream = call.core_id if call is not None and call.core is core else None
+                core.notify(data, method, about=stream, seq=seq)
+                told = True
+        if told or call is None or call.core is None or call.core.era != "modern" or call.suspended:
+            return
+        if call.level and mcp.wants_level(call.level, level):
+            call.core.notify(data, method, about=call.core_id, seq=seq)
+
+    def _tell_legacy(self, data: bytes, method: str, call: Call | None, seq: int) -> None:
+        for core in self._session.cores:
+            if core.era == "legacy":
+                stream = call.core_id if call is not None and call.core is core else None
+                core.notify(data, method, about=stream if method not in mcp.LIST_CHANGED else None, seq=seq)
+
+    def _forget(self, peer: Peer, change: str) -> None:
+        for method, capability in mcp.LIST_CAPABILITY.items():
+            if change == f"notifications/{capability}/list_changed":
+                self._session.catalog.forget(peer.name, method)
+
+    def peer_lost(self, peer: Peer) -> None:
+        """A peer has gone: what it listed may be another list when it is back."""
+        for method in mcp.LIST_METHODS:
+            self._session.catalog.forget(peer.name, method)
+        for change, flag in mcp.LIST_CHANGED.items():
+            if flag.removesuffix("ListChanged") in peer.capabilities:
+                self._announce(change)
+
+    def _announce(self, change: str) -> None:
+        message = jsonrpc.notification(change)
+        seq = self._session.tap.record("notification", ">core", message, method=change, flags=("synthetic",))
+        self._tell_legacy(message, change, None, seq)
+        self._session.listens.announce(change, seq)
+
+
+def _level_of(envelope: Envelope) -> str:
+    try:
+        return str(msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any]).get("level", ""))
+    except msgspec.DecodeError:
+        return ""

@@ -1,0 +1,111 @@
+"""Which peer a request is for: by the name, the URI or the reference that it holds, or because there is only one.
+
+Owns no names (the catalogue does) and sends nothing (the session does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from gateway.calls import translate
+from gateway.calls.request import Request, held_back, invalid, read_named, renamed
+from gateway.protocol.errors import METHOD_NOT_FOUND
+
+if TYPE_CHECKING:
+    from gateway.calls.session import Session
+
+Handler: TypeAlias = Callable[[Request], None]
+
+
+class _Reference(msgspec.Struct):
+    type: str = ""
+    name: str = ""
+    uri: str = ""
+
+
+class _Completion(msgspec.Struct):
+    ref: _Reference = msgspec.field(default_factory=_Reference)
+
+
+class Router:
+    """Routes the requests of one session that name something."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def by_name(self, list_method: str) -> Handler:
+        def route(request: Request) -> None:
+            name = read_named(request).name
+            if self._session.plain:
+                self._session.forward(request, self._session.only, name=name)  # pyright: ignore[reportArgumentType]
+                return
+            found = self._session.catalog.find(list_method, name)
+            if found is None:
+                self._session.flows.find_then(request, list_method, name)
+                return
+            self.forward_named(request, found, name)
+
+        return route
+
+    def forward_named(self, request: Request, found: tuple[str, str], name: str) -> None:
+        """Send a request to the owner of a name, under the name that the owner knows."""
+        peer, original = found
+        if request.method == "tools/call" and self._session.catalog.is_held(peer, original):
+            self._session.deny(request, held_back(peer, name))
+            return
+        self._session.forward(
+            request, self._session.seats[peer], name=original, params=renamed(request, original, name)
+        )
+
+    def by_uri(self, request: Request) -> None:
+        uri = read_named(request).uri
+        peer = (
+            next(iter(self._session.seats))
+            if self._session.only is not None
+            else self._session.catalog.find_uri(uri)
+        )
+        if peer is None:
+            self._session.flows.find_uri_then(request, uri)
+        else:
+            self._session.forward(request, self._session.seats[peer], name=uri)
+
+    def complete(self, request: Request) -> None:
+        """`completion/complete`: to the peer that offers the prompt or template which it refers to."""
+        session = self._session
+        if session.plain and session.only is not None:
+            session.forward(request, session.only)
+            return
+        try:
+            ref = msgspec.json.decode(request.envelope.params, type=_Completion).ref
+        except msgspec.DecodeError:
+            ref = _Reference()
+        if ref.type == "ref/resource":
+            peer = session.catalog.find_uri(ref.uri)
+            found = None if peer is None else (peer, "")
+        else:
+            found = session.catalog.find("prompts/list", ref.name)
+        if found is None:
+            session.deny(request, invalid(None, "bad_params", f"Nobody offers {ref.name or ref.uri!r}"))
+            return
+        peer, original = found
+        params = None
+        if original:
+            members = translate.members(bytes(request.envelope.params))
+            changed = translate.with_members(bytes(members["ref"]), {"name": original})
+            params = translate.with_members(bytes(request.envelope.params), {"ref": msgspec.Raw(changed)})
+        session.forward(request, session.seats[peer], params=params)
+
+    def unknown(self, request: Request) -> None:
+        """A method that the gateway does not know passes, where it is plain whom it is for."""
+        seat = self._session.only
+        if seat is None and request.method.startswith("tasks/"):
+            task = msgspec.json.decode(request.envelope.params or b"{}", type=dict[str, Any]).get("taskId")
+            seat = self._session.seats.get(self._session.owners.get(str(task), ""))
+        if seat is None:
+            why = f"Several peers are connected, and `{request.method}` does not say which one it is for"
+            self._session.deny(request, invalid(METHOD_NOT_FOUND, "method_not_found", why))
+            return
+        self._session.forward(request, seat)

@@ -1,0 +1,232 @@
+"""Suspended calls: a legacy peer asks in the middle of a modern core's call.
+
+The core is answered `input_required`, and the call goes on when the core comes back with the answers. Owns the
+sealed handles (`requestState`), what belongs to them, and how long they live. Source: MCP 2026-07-28, input required.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.calls import translate
+from gateway.calls.call import Call, Reply
+from gateway.calls.core_state import mcp_token
+from gateway.calls.request import Request
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import Fault
+
+if TYPE_CHECKING:
+    from gateway.calls.asks import Asks, PeerAsk
+    from gateway.calls.peer_state import Peer
+    from gateway.calls.ports import Timer
+    from gateway.calls.session import Session
+
+GATHER_S = 0.03
+"""How long further questions are waited for before a modern core is given those that have come."""
+SUSPENDED_S = 600.0
+"""How long a core may take to come back with its answers."""
+
+
+class Suspended:
+    """A call whose core was, or is about to be, answered `input_required`."""
+
+    __slots__ = ("asks", "call", "reply", "state", "timer")
+
+    def __init__(self, call: Call, timer: Timer) -> None:
+        self.call = call
+        self.timer = timer
+        self.asks: dict[str, PeerAsk] = {}
+        self.state = ""
+        """The handle that the core was given; empty until then."""
+        self.reply: Reply | None = None
+        """What ended the call while the core was away."""
+
+
+class Suspensions:
+    """The suspended calls of one session."""
+
+    def __init__(self, session: Session, asks: Asks) -> None:
+        self._session = session
+        self._asks = asks
+        self._gathering: dict[int, Suspended] = {}
+        self._suspended: dict[str, Suspended] = {}
+        self._count = 0
+
+    def withdraw(self, ask: PeerAsk) -> None:
+        """A peer has taken back a question."""
+        for waiting in (*self._gathering.values(), *self._suspended.values()):
+            waiting.asks = {key: other for key, other in waiting.asks.items() if other is not ask}
+
+    def gather(self, ask: PeerAsk, call: Call) -> None:
+        """Put a question to those that the core will be given together."""
+        waiting = self._gathering.get(id(call))
+        if waiting is None:
+            host = self._session.exchange.host
+            waiting = Suspended(call, host.later(GATHER_S, lambda: self._gathered(call)))
+            self._gathering[id(call)] = waiting
+        self._count += 1
+        key = _input_key(ask.params)
+        if not key or key in waiting.asks:
+            key = f"{ask.method.partition('/')[0]}_{self._count}"
+        waiting.asks[key] = ask
+
+    def _gathered(self, call: Call) -> None:
+        waiting = self._gathering.pop(id(call), None)
+        if waiting is None or not waiting.asks:
+            return
+        core = call.core
+        if core is None or core.is_closed or call.core_id not in core.open:
+            return
+        host = self._session.exchange.host
+        waiting.timer = host.later(SUSPENDED_S, lambda: self._expired(waiting))
+        waiting.state = self._mint_state()
+        self._suspended[waiting.state] = waiting
+        self._suspend(waiting)
+
+    def _suspend(self, waiting: Suspended) -> None:
+        call = waiting.call
+        core = call.core
+        if core is None or call.core_id is None:
+            return
+        asks: dict[str, dict[str, Any]] = {
+            key: {"method": ask.method, "params": Raw(mcp_token(ask.params, 0)[0] or b"{}")}
+            for key, ask in waiting.asks.items()
+        }
+        result = translate.input_required_result(asks, waiting.state)
+        message = jsonrpc.response(call.core_id, result)
+        seq = self._session.tap.record(
+            "response",
+            ">core",
+            message,
+            peer=call.peer.name if call.peer else "",
+            id=call.core_id,
+            re=call.seq,
+            op=call.op or call.seq,
+            flags=("synthetic",),
+        )
+        call.op = call.op or call.seq
+        call.suspended = True
+        call.deadline = 0
+        core.open.pop(call.core_id, None)
+        core.answer(call.core_id, message, seq)
+
+    def resume(self, request: Request, peer: Peer) -> None:
+        """A modern core comes back to a suspended call: give the peer the answers and go on."""
+        session = self._session
+        try:
+            retry = translate.read_retry.decode(request.envelope.params)
+        except msgspec.DecodeError as fault:
+            session.deny(request, _bad_params(f"`inputResponses` is malformed: {fault}"))
+            return
+        waiting = self._suspended.get(retry.state or "") if self._is_ours(retry.state or "") else None
+        if waiting is None or waiting.call.method != request.method or waiting.call.peer is not peer:
+            session.deny(request, _bad_params("`requestState` is not one of ours, or has expired"))
+            return
+        wrong = next(
+            (k for k, a in waiting.asks.items() if not _fits(a.method, retry.responses.get(k))), None
+        )
+        if wrong is not None and wrong in retry.responses:
+            session.deny(
+                request, _bad_params(f"`inputResponses.{wrong}` is no answer to {waiting.asks[wrong].method}")
+            )
+            return
+        call = session.open_call(request, peer=peer.name, name=waiting.call.name)
+        if call is None:
+            return
+        self._rebind(waiting, call)
+        given = {key: retry.responses[key] for key in waiting.asks if key in retry.responses}
+        if waiting.reply is not None:
+            self._forget_suspended(waiting)
+            session.finish(waiting.call, waiting.reply)
+            return
+        for key, raw in given.items():
+            ask = waiting.asks.pop(key)
+            self._asks.respond(ask, jsonrpc.response(ask.id, bytes(raw)))
+        if waiting.asks:
+            self._suspend(waiting)
+        else:
+            self._forget_suspended(waiting)
+            waiting.call.suspended = False
+
+    def _rebind(self, waiting: Suspended, fresh: Call) -> None:
+        """Let the suspended call go on under the retry's id, connection and progress token."""
+        call = waiting.call
+        call.core, call.core_id, call.seq = fresh.core, fresh.core_id, fresh.seq
+        call.level = fresh.level
+        if call.token is not None:
+            call.token = fresh.token
+        if call.peer is not None:
+            call.deadline = self._session.tap.at + call.peer.timeout_ns
+        if fresh.core is not None and fresh.core_id is not None:
+            fresh.core.open[fresh.core_id] = call
+
+    def ended_meanwhile(self, call: Call, reply: Reply) -> None:
+        """The peer has ended a call whose core is away: keep the reply for when it comes back."""
+        for waiting in self._suspended.values():
+            if waiting.call is call:
+                waiting.reply = reply
+
+    def call_dropped(self, call: Call) -> None:
+        """A call has ended or is not waited for: forget what was gathered for it."""
+        waiting = self._gathering.pop(id(call), None)
+        if waiting is not None:
+            waiting.timer.cancel()
+
+    def _expired(self, waiting: Suspended) -> None:
+        self._forget_suspended(waiting)
+        for ask in waiting.asks.values():
+            self._asks.refuse(ask, -32000, "the client has not come back with an answer")
+        if waiting.call.peer is not None:
+            waiting.call.peer.give_up(waiting.call, reason="the client has not come back with an answer")
+
+    def _forget_suspended(self, waiting: Suspended) -> None:
+        waiting.timer.cancel()
+        self._suspended.pop(waiting.state, None)
+
+    def _mint_state(self) -> str:
+        handle = self._session.exchange.host.mint()
+        return f"{handle}.{self._seal(handle)}"
+
+    def _is_ours(self, state: str) -> bool:
+        handle, _, seal = state.partition(".")
+        return hmac.compare_digest(seal, self._seal(handle))
+
+    def _seal(self, handle: str) -> str:
+        key = self._session.exchange.host.secret_key()
+        principal = (self._session.hello.principal or "").encode()
+        digest = hmac.digest(key, handle.encode() + b"\0" + principal, hashlib.sha256)
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def _input_key(params: bytes) -> str:
+    """Return the name that a server gives to the answer of its question, or nothing."""
+    if mcp.META_INPUT_KEY.encode() not in params:
+        return ""
+    meta = translate.members(params).get("_meta", Raw(b"{}"))
+    key = msgspec.json.decode(meta).get(mcp.META_INPUT_KEY)
+    return key if isinstance(key, str) else ""
+
+
+def _fits(method: str, answer: Raw | None) -> bool:
+    """Whether an answer has the members that its method's result must have."""
+    if answer is None:
+        return False
+    try:
+        value = msgspec.json.decode(answer, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return False
+    if method == "elicitation/create":
+        return value.get("action") in ("accept", "decline", "cancel")
+    if method == "sampling/createMessage":
+        return "role" in value and "content" in value
+    return isinstance(value.get("roots"), list) if method == "roots/list" else True
+
+
+def _bad_params(why: str) -> Fault:
+    return Fault(code="invalid_request", message=why, reason="bad_params")
