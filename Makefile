@@ -25,7 +25,7 @@ $(UV):
 	@touch $@
 
 demo: .venv/.synced ## A gateway, three real peers and an agent that makes about twenty calls
-	$(RUN) -m tests.demo
+	.venv/bin/tieline demo
 
 test: tools ## Run all tests
 	$(RUN) -m pytest -n $(WORKERS) -q

@@ -337,7 +337,7 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = "session"
     warm: Annotated[
         int,
-        Meta(ge=0, le=16, description="Processes that are started ahead, so that a new session need not wait."),
+        Meta(ge=0, le=16, description="Processes started ahead, so that a new session need not wait."),
     ] = 0
     start_timeout_s: Annotated[Seconds, Meta(description="Time to be ready.")] = 10.0
     call_timeout_s: Annotated[Seconds, Meta(description="Longest wait for an answer.")] = 300.0

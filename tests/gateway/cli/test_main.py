@@ -194,7 +194,7 @@ def test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_ri
     assert done.stderr.splitlines()[-1] == ""
 
 
-def test_every_family_that_is_there_is_complete() -> None:
-    modules = {path.stem for path in (Path(__file__).parents[3] / "gateway" / "cli").glob("*.py")}
+def test_every_module_with_commands_is_a_family() -> None:
+    modules = (Path(__file__).parents[3] / "gateway" / "cli").glob("*.py")
 
-    assert modules - {"__init__", "main", "output", "arguments", "reading"} <= set(FAMILIES)
+    assert {path.stem for path in modules if "\ndef register(" in path.read_text()} <= set(FAMILIES)

@@ -1,0 +1,177 @@
+"""The documents say what is so: configurations are read, commands parsed, the tutorial walked, pages current.
+
+Blocks are found by their language: `toml` is a `tieline.toml`, `json` with `mcpServers` a client's file, and in `sh`
+every line that begins with `tieline` is a command of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from gateway.cli import output
+from gateway.cli.main import application
+from gateway.config import parse
+from tests.reference_pages import PAGES, REFERENCE
+
+ROOT = Path(__file__).parents[1]
+PAGES_OF_OURS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+
+
+class AnyVariable(dict[str, str]):
+    """An environment in which every variable is set."""
+
+    def __missing__(self, name: str) -> str:
+        return f"value-of-{name}"
+
+    def get(self, key: str, default: Any = None) -> Any:
+        del default
+        return self[key]
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+def blocks(language: str) -> Iterator[Any]:
+    for page in PAGES_OF_OURS:
+        for number, body in enumerate(
+            re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+        ):
+            yield pytest.param(body, id=f"{page.relative_to(ROOT)}-{number}")
+
+
+def commands() -> Iterator[Any]:
+    for block in blocks("sh"):
+        for line in str(block.values[0]).splitlines():
+            if line.startswith("tieline "):
+                yield pytest.param(line, id=f"{block.id}: {line}")
+
+
+@pytest.fixture(autouse=True)
+def _keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    def get_password(service: str, user: str) -> str:
+        return f"password of {user} for {service}"
+
+    monkeypatch.setattr("keyring.get_password", get_password)
+
+
+@pytest.mark.parametrize("text", list(blocks("toml")))
+def test_every_configuration_in_the_documents_is_right(text: str) -> None:
+    assert parse(text, path=ROOT / "tieline.toml", environ=AnyVariable()).notes == ()
+
+
+@pytest.mark.parametrize("text", list(blocks("json")))
+def test_every_client_configuration_in_the_documents_is_right(text: str) -> None:
+    if "mcpServers" in text:
+        assert parse(text, path=ROOT / ".mcp.json", environ=AnyVariable()).notes == ()
+    else:
+        assert all(json.loads(line)["jsonrpc"] == "2.0" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("line", list(commands()))
+def test_every_command_in_the_documents_can_be_typed(line: str) -> None:
+    command: Any = typer.main.get_command(application())
+    words = shlex.split(line, comments=True)[1:]
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+
+    command.make_context("tieline", words)
+
+
+def test_every_example_in_the_help_can_be_typed() -> None:
+    for line in re.findall(r"^    \$ (tieline .*)$", (REFERENCE / "commands.md").read_text(), re.M):
+        test_every_command_in_the_documents_can_be_typed(line.partition(" | ")[0])
+
+
+@pytest.mark.parametrize("page", PAGES_OF_OURS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+
+    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", list(PAGES))
+def test_a_reference_page_is_what_the_code_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert (REFERENCE / name).read_text() == PAGES[name](), "run `make reference`"
+
+
+def test_the_exit_codes_are_those_of_the_code() -> None:
+    codes = re.findall(r"^\| (\d+) \|", (REFERENCE / "exit-codes.md").read_text(), re.M)
+
+    assert codes == [
+        str(code)
+        for code in (
+            output.DONE,
+            output.NO,
+            output.WRONG_USE,
+            output.BAD_INPUT,
+            output.INTERRUPTED,
+            output.INTERRUPTED + 11,
+        )
+    ]
+
+
+def test_the_tutorial_goes_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "tutorial" / "first-recording.md").read_text()
+    record, *rest = [line for line in page.splitlines() if line.startswith("tieline ")]
+    said = re.findall(r"^```json\n(.*?)^```", page, re.M | re.S)[0]
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+
+    with subprocess.Popen(
+        shlex.split(record), cwd=tmp_path, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as gateway:
+        assert gateway.stdin is not None
+        assert gateway.stdout is not None
+        gateway.stdin.write(said)
+        gateway.stdin.flush()
+        answers = {
+            answer["id"]: answer for answer in (json.loads(gateway.stdout.readline()) for _ in range(2))
+        }
+        gateway.stdin.close()
+        assert gateway.wait(30) == 0
+    assert answers.keys() == {1, 2}
+    assert answers[2]["result"]["tools"]
+
+    for line in rest:
+        words = shlex.split(line)
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+        expected = 1 if "--errors" in line else 0
+        assert (done.returncode, done.stderr if expected == 0 else "") == (expected, ""), line
+
+
+def test_the_compose_file_has_the_whole_thing() -> None:
+    services = COMPOSE["services"]
+
+    assert services.keys() == {"gateway", "nats", "postgres", "prometheus", "locust"}
+    assert not any("ports" in service for service in services.values())
+    assert {c["source"] for s in services.values() for c in s.get("configs", ())} == COMPOSE["configs"].keys()
+    named = {
+        v.split(":")[0] for s in services.values() for v in s.get("volumes", ()) if not v.startswith(".")
+    }
+    assert named == COMPOSE["volumes"].keys()
+
+
+def test_the_gateway_of_the_compose_file_has_a_right_configuration() -> None:
+    text = COMPOSE["configs"]["tieline"]["content"]
+    config = parse(text, path=Path("/etc/tieline/tieline.toml"), environ={})
+
+    assert config.listen.http is not None
+    assert f"127.0.0.1:{config.listen.http.port}" in COMPOSE["services"]["locust"]["command"][-1]
+    assert config.telemetry.prometheus is not None
+    scraped = yaml.safe_load(COMPOSE["configs"]["prometheus"]["content"])["scrape_configs"][0]
+    assert scraped["static_configs"][0]["targets"] == [f"127.0.0.1:{config.telemetry.prometheus.port}"]
