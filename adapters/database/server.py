@@ -48,6 +48,12 @@ class Databases(msgspec.Struct, kw_only=True):
 
     databases: list[Database]
 
+    def text(self) -> str:
+        """One database a line."""
+        return "\n".join(
+            f"{each.name}: {each.engine} {each.version}, {each.access}" for each in self.databases
+        )
+
 
 class Column(msgspec.Struct, kw_only=True):
     """A column of a table, as declared."""
@@ -135,6 +141,10 @@ class Exported(msgspec.Struct, kw_only=True):
     bytes: int
     sha256: str
 
+    def text(self) -> str:
+        """The file and its size."""
+        return f"{self.file}: {self.rows} rows, {self.bytes} bytes"
+
 
 class Change(msgspec.Struct, kw_only=True):
     """What a statement changed, or would change."""
@@ -142,6 +152,12 @@ class Change(msgspec.Struct, kw_only=True):
     database: str
     rows_affected: int
     committed: bool
+
+    def text(self) -> str:
+        """What was done."""
+        return (
+            f"{self.rows_affected} rows {'changed' if self.committed else 'would change'} in {self.database}"
+        )
 
 
 class Confirm(msgspec.Struct, kw_only=True):
@@ -458,7 +474,7 @@ def _write_csv(rows: sqlite3.Cursor, path: str, job: Job, ctx: kit.Context) -> E
     try:
         with open(handle, "wb") as file:
             header = [[column[0] for column in rows.description or ()]]
-            while batch := header if not size else rows.fetchmany(1000):
+            while batch := header if not size else rows.fetchmany(2000):
                 text = io.StringIO(newline="")
                 csv.writer(text).writerows([[_field(value) for value in row] for row in batch])
                 data = text.getvalue().encode()
@@ -466,7 +482,8 @@ def _write_csv(rows: sqlite3.Cursor, path: str, job: Job, ctx: kit.Context) -> E
                 digest.update(data)
                 count += len(batch) if size else 0
                 size += len(data)
-                ctx.progress(count, message="rows")
+                if count:
+                    ctx.progress(count, message="rows")
                 if job.stopped:
                     raise kit.ToolError("io", "stopped")
     except BaseException:
