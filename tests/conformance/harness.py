@@ -148,13 +148,13 @@ async def gateway(peer: str, folder: Path) -> AsyncGenerator[str]:
         yield address[0]
 
 
-async def suite(arguments: list[str], folder: Path, log: Path, limit_s: float, **more: str) -> None:
-    """Run the suite's command line with its results in `folder` and `more` in its environment."""
+async def suite(arguments: list[str], folder: Path, log: Path, limit_s: float, **more: str) -> int:
+    """Run the suite with its results in `folder` and `more` in its environment; returns its exit code."""
     command = [str(tooling.node()), str(tooling.script("conformance")), *arguments, "-o", str(folder)]
     with log.open("ab") as stdout:
         async with process(command, log, stdout=stdout.fileno(), env=tooling.environment() | more) as child:
             try:
-                await asyncio.wait_for(child.wait(), limit_s)
+                return await asyncio.wait_for(child.wait(), limit_s)
             except TimeoutError:
                 raise RowError(f"the suite took more than {limit_s:.0f} s") from None
 
@@ -200,7 +200,9 @@ async def run_client_row(row: Row, score: Score, folder: Path, jobs: int) -> Non
         arguments = ["client", "--command", command, "--scenario", scenario, "--spec-version", row.revision]
         log = folder / f"{scenario.replace('/', '_')}.log"
         async with gate:
-            await suite([*arguments, "--force", "--timeout", "40000"], folder / "results", log, 60, **direct)
+            arguments += ["--force", "--timeout", "40000"]
+            if await suite(arguments, folder / "results", log, 60, **direct):
+                score.problems[scenario] = ["the suite is not content: the client failed, or a check"]
 
     async with asyncio.TaskGroup() as group:
         for scenario in score.scored:

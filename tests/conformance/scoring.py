@@ -79,6 +79,8 @@ def read_results(score: Score, folder: Path) -> None:
             for check in checks
             if check["status"] in {"FAILURE", "WARNING"}
         ]
+        if match["name"] in score.problems and not wrong:
+            continue
         if wrong:
             score.problems[match["name"]] = wrong
         elif any(check["status"] == "SUCCESS" for check in checks):
