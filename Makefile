@@ -10,6 +10,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 UV := .tools/uv/bin/uv
 RUN := .venv/bin/python
 export UV_PYTHON_DOWNLOADS := never
+# What the machine trusts, companies' own authorities included. The name of the switch depends on the version.
+export UV_SYSTEM_CERTS := true
+export UV_NATIVE_TLS := true
 WORKERS ?= 2
 
 help: ## Say what can be made
