@@ -123,7 +123,10 @@ class PeerListener(Protocol):
         ...
 
     def exited(self, how: Exit) -> None:
-        """The process itself ended; asked or not. Once. What it wrote to stdout is still in the pipe."""
+        """The process itself ended; asked or not. Once, and for a quick one even before `start` returns.
+
+        What it wrote to stdout is still in the pipe.
+        """
         ...
 
 
@@ -200,7 +203,8 @@ class PeerProcess:
     def take_pipes(self) -> tuple[int, int]:
         """Hand over the descriptors to read its stdout from and to write its stdin to; both do not block.
 
-        The caller closes them from now on, and sets `close_stdin`.
+        The caller closes them from now on, and sets `close_stdin`. A process that has already ended still has
+        its last words in the pipe. Pipes that nobody takes are closed by `stop`.
         """
         read_end, write_end = self._pipes
         self._pipes = []
@@ -232,6 +236,11 @@ class PeerProcess:
             self._tether.kill()
 
     async def _stop(self) -> StopReport:
+        report = await self._end_tree()
+        self._close_pipes()
+        return report
+
+    async def _end_tree(self) -> StopReport:
         if self._gone.is_set() or self._tether is None:
             return StopReport(exit=self.exit, stage="already", left=self.left)
         if self.close_stdin is not None:
@@ -336,7 +345,6 @@ class PeerProcess:
         if self._stderr is not None:
             self._stderr.drain()
             self._stderr.close()
-        self._close_pipes()
         self._gone.set()
 
     def _close_own_stdin(self) -> None:

@@ -77,6 +77,14 @@ async def until(condition: Callable[[], T], what: str = "the condition") -> T:
     raise AssertionError(f"{what} did not come true within {PATIENCE_S} s")
 
 
+async def end_of(process: PeerProcess) -> Exit:
+    """Wait until nothing of a process is left that ends by itself."""
+    how = await asyncio.wait_for(process.wait(), PATIENCE_S)
+    await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+    await process.stop()
+    return how
+
+
 def bearers(mark: str) -> list[int]:
     """The living processes that carry this mark."""
     return [stat.id.pid for stat in every_process() if stat.alive and read_mark(stat.id.pid) == mark]

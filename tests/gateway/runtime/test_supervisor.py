@@ -21,6 +21,7 @@ from tests.gateway.runtime.process_kit import (
     Listener,
     bad_peer,
     bearers,
+    end_of,
     environment,
     is_alive,
     python,
@@ -48,8 +49,7 @@ def test_bytes_pass_between_us_and_the_peer_untouched(keeper: bool) -> None:
             await until(lambda: readable(read_end))
             got += os.read(read_end, 65536)
         assert got == payload
-        assert (await asyncio.wait_for(process.wait(), PATIENCE_S)).code == 0
-        await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+        assert (await end_of(process)).code == 0
         assert os.read(read_end, 1) == b""
         os.close(read_end)
 
@@ -58,6 +58,18 @@ def test_bytes_pass_between_us_and_the_peer_untouched(keeper: bool) -> None:
 
 def readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
+
+
+def test_what_a_quick_one_said_is_still_there_however_late_its_pipes_are_taken() -> None:
+    async def main() -> None:
+        process = await PeerProcess.start(spec("/bin/echo", "last words"), Listener())
+        await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+        read_end, write_end = process.take_pipes()
+        assert os.read(read_end, 100) == b"last words\n"
+        os.close(read_end)
+        os.close(write_end)
+
+    run(main())
 
 
 @both_ways
@@ -76,8 +88,7 @@ def test_the_way_it_ended_is_told_with_its_last_words(keeper: bool, code: str, e
         listener = Listener()
         words = "import os; os.write(2, b'one\\nlast \\x1b[31mwords'); "
         process = await PeerProcess.start(spec(*python(words + code), keeper=keeper), listener)
-        how = await asyncio.wait_for(process.wait(), PATIENCE_S)
-        await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+        how = await end_of(process)
         assert str(how) == expected
         assert how.stderr_tail == b"one\nlast \x1b[31mwords"
         assert how.last_words() == "one\nlast \\x1b[31mwords"
@@ -97,7 +108,7 @@ def test_it_gets_exactly_the_environment_it_was_given_and_the_mark(keeper: bool)
         peer = PeerSpec(command=command, environment=given, keeper=keeper)
         process = await PeerProcess.start(peer, Listener())
         read_end, write_end = process.take_pipes()
-        await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+        await end_of(process)
         block = os.read(read_end, 65536)
         os.close(read_end)
         os.close(write_end)
@@ -124,7 +135,7 @@ def test_it_has_a_session_of_its_own_and_default_signals_and_three_descriptors(
     async def main() -> None:
         process = await PeerProcess.start(spec(*python(code), keeper=keeper, directory="/usr"), Listener())
         read_end, write_end = process.take_pipes()
-        await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+        await end_of(process)
         text = os.read(read_end, 65536)
         os.close(read_end)
         os.close(write_end)
@@ -142,8 +153,7 @@ def test_sigpipe_is_not_ignored_in_the_peer(keeper: bool) -> None:
         process = await PeerProcess.start(
             spec("/bin/sh", "-c", "kill -PIPE $$; exit 0", keeper=keeper), Listener()
         )
-        assert (await asyncio.wait_for(process.wait(), PATIENCE_S)).signal == "SIGPIPE"
-        await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+        assert (await end_of(process)).signal == "SIGPIPE"
 
     run(main())
 
@@ -387,7 +397,7 @@ class TestStopping:
             reports = await asyncio.wait_for(stop_all(processes, bound_s=0.1), PATIENCE_S)
             assert [report.stage for report in reports.values()] == ["kill"] * 3
             for process in processes:
-                await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+                await end_of(process)
 
         run(main())
 
@@ -397,7 +407,7 @@ class TestStopping:
             stop = asyncio.ensure_future(process.stop())
             await asyncio.sleep(0)
             stop.cancel()
-            await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+            await end_of(process)
             assert (await process.stop()).stage == "term"
 
         run(main())
@@ -458,7 +468,7 @@ class TestStderr:
                 await talk.ask("initialize")
                 assert await talk.call_tool("fault") == "after the flood"
             (line,) = listener.lines
-            assert (len(line.data), line.size) == (8 * 1024, 10 * 1024 * 1024)
+            assert (line.data, line.size) == (b"e" * 8 * 1024, 10 * 1024 * 1024)
             assert len(listener.exits[0].stderr_tail) == 64 * 1024
 
         run(main())
@@ -513,8 +523,7 @@ class TestLimits:
             process = await PeerProcess.start(
                 spec(*python(code), limits=ProcessLimits(open_files=32)), Listener()
             )
-            how = await asyncio.wait_for(process.wait(), PATIENCE_S)
-            await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+            how = await end_of(process)
             assert b"Too many open files" in how.stderr_tail
 
         run(main())
@@ -562,8 +571,7 @@ def test_the_program_is_looked_for_in_the_peers_own_path(tmp_path: Path) -> None
         path = {"PATH": f"{tmp_path}:{os.defpath}"}
         given = PeerSpec(command=("my-server",), environment=environment(**path))
         process = await PeerProcess.start(given, Listener())
-        assert (await asyncio.wait_for(process.wait(), PATIENCE_S)).code == 7
-        await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
+        assert (await end_of(process)).code == 7
         assert shutil.which("my-server") is None
 
     run(main())

@@ -508,36 +508,41 @@ def fork_bomb(peer: Peer, call: Id) -> None:
 
 
 def start_child(*, session: bool = False, keep_pipes: bool = False) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    if session:
-        os.setsid()
-    stubborn()
-    os.close(0)
-    if not keep_pipes:
-        os.close(1)
-        os.close(2)
-    sleep_for_ever()
+    """Start a stubborn child; returns its pid once it is one."""
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        if session:
+            os.setsid()
+        become_stubborn(writer, keep_pipes=keep_pipes)
+    return pid_from(reader, writer)
 
 
 def start_daemon() -> int:
+    """Start a stubborn process that is not our child and in a session of its own; returns its pid."""
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
         os.setsid()
-        last = os.fork()
-        if last:
-            os.write(writer, str(last).encode())
-            os._exit(0)
-        stubborn()
-        for descriptor in (0, 1, 2, reader, writer):
-            os.close(descriptor)
-        sleep_for_ever()
+        if os.fork() == 0:
+            become_stubborn(writer)
+        os._exit(0)
     os.waitpid(middle, 0)
+    return pid_from(reader, writer)
+
+
+def become_stubborn(ready: int, *, keep_pipes: bool = False) -> NoReturn:
+    stubborn()
+    for descriptor in (0,) if keep_pipes else (0, 1, 2):
+        os.close(descriptor)
+    os.write(ready, str(os.getpid()).encode())
+    os.close(ready)
+    sleep_for_ever()
+
+
+def pid_from(reader: int, writer: int) -> int:
+    os.close(writer)
     pid = int(os.read(reader, 32))
     os.close(reader)
-    os.close(writer)
     return pid
 
 
