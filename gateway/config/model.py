@@ -247,13 +247,13 @@ class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1024)] | None, Meta(description="Longest message from this peer.")
     ] = None
     memory_bytes: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Address space of its processes (RLIMIT_AS).")
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Memory of each of its processes (RLIMIT_DATA).")
     ] = None
     cpu_s: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="Processor time of a process (RLIMIT_CPU).")
     ] = None
     processes: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Processes of the user (RLIMIT_NPROC).")
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Processes of its tree. Needs Linux.")
     ] = None
     open_files: Annotated[
         Annotated[int, Meta(ge=16)] | None, Meta(description="Open files of a process (RLIMIT_NOFILE).")
