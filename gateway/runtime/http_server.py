@@ -40,7 +40,10 @@ class AsgiServer:
         self._tls_key = tls_key
         self._stop_s = stop_s
         self._server: uvicorn.Server | None = None
-        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # The protocol must be named: asyncio turns Nagle's algorithm off only where it is, and with it on, an
+        # answer in two writes waits 40 ms for the client's delayed acknowledgement.
+        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.setblocking(False)  # noqa: FBT003

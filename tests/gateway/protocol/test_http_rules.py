@@ -22,6 +22,7 @@ LIMIT = 1000
 
 def judge(
     body: bytes | dict[str, Any] | list[Any] = b"",
+    /,
     method: str = "POST",
     **headers: Any,
 ) -> rules.Begin | rules.Deliver | rules.Exchange | rules.Listen | rules.End | rules.Refuse:
