@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
-import msgspec
-
+from recordings.linear import escaped
 from recordings.names import STEMS
 
 MARK = "[REDACTED:"
@@ -94,18 +93,37 @@ HARMLESS = (
 
 
 def forms_of(secret: str) -> set[bytes]:
-    """How a known secret may stand in bytes: plain, escaped for JSON or a URL, in base64 at any alignment."""
+    """How a known secret may stand in bytes, JSON aside: plain, escaped for a URL, in base64 at any alignment."""
     plain = secret.encode("utf-8", "surrogatepass")
-    escaped = msgspec.json.encode(secret)[1:-1] if plain.isascii() or _encodable(secret) else plain
-    ascii_only = "".join(char if char.isascii() else _escape(char) for char in escaped.decode()).encode()
-    forms = {plain, escaped, ascii_only}
-    forms |= {form.replace(b"/", b"\\/") for form in (escaped, ascii_only)}
-    forms |= {msgspec.json.encode(form.decode("utf-8"))[1:-1] for form in (escaped, ascii_only)}
+    forms = {plain}
     if _encodable(secret):
         forms |= {quote(secret, safe="").encode(), quote(secret).encode(), quote_plus(secret).encode()}
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         forms |= {core for core in (_core(encode, plain, lead) for lead in range(3)) if len(core) >= 8}
     return forms
+
+
+def escaped_form(secret: str) -> bytes | None:
+    """A pattern for a known secret in JSON strings, also in those inside of others; None where it needs no escape."""
+    if secret.isascii() and secret.isprintable() and not set(secret) & set('"\\/'):
+        return None
+    return b"".join(_escapes(char) for char in secret)
+
+
+def _escapes(char: str) -> bytes:
+    code = ord(char)
+    if char in '"/':
+        return rb"\\*" + char.encode()
+    if char == "\\":
+        return rb"\\+"
+    if char.isascii() and char.isprintable():
+        return escaped(char.encode())
+    units = [code] if code < 0x10000 else [0xD800 + ((code - 0x10000) >> 10), 0xDC00 + (code & 0x3FF)]
+    spelled = b"".join(rb"\\+u(?i:%04x)" % unit for unit in units)
+    short = {"\n": rb"|\\+n", "\r": rb"|\\+r", "\t": rb"|\\+t", "\b": rb"|\\+b", "\f": rb"|\\+f"}.get(
+        char, b""
+    )
+    return b"(?:" + escaped(char.encode("utf-8", "surrogatepass")) + b"|" + spelled + short + b")"
 
 
 def _core(encode: Callable[[bytes], bytes], plain: bytes, lead: int) -> bytes:
@@ -121,11 +139,3 @@ def _encodable(secret: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _escape(char: str) -> str:
-    code = ord(char)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -29,6 +29,7 @@ from recordings.patterns import (
     SHAPES,
     SHORTEST_KNOWN,
     Shape,
+    escaped_form,
     forms_of,
 )
 from recordings.tokens import (
@@ -84,6 +85,7 @@ class Redactor:
     def __init__(self, key: bytes, *, known: Iterable[str] = ()) -> None:
         self._key = key
         self._known: dict[bytes, bytes] = {}
+        self._loose: dict[bytes, tuple[Pattern, bytes]] = {}
         self.counts: Counter[str] = Counter()
         """How often each class was found; never a value."""
         self.know(known)
@@ -93,14 +95,16 @@ class Redactor:
         for secret in secrets:
             if len(secret) >= SHORTEST_KNOWN:
                 plain = secret.encode("utf-8", "surrogatepass")
-                for form in forms_of(secret):
-                    self._known[form] = plain
+                self._known.update(dict.fromkeys(forms_of(secret), plain))
+                loose = escaped_form(secret)
+                if loose is not None:
+                    self._loose[loose] = (compiled(loose), plain)
         self._shapes = [(shape, compiled(shape.pattern)) for shape in SHAPES]
         self._in_text = compiled(IN_TEXT)
         self._flag = compiled(FLAG)
         # Longest first: a form that contains another one is to be taken whole.
         literals = sorted(self._known, key=len, reverse=True)
-        pattern = b"|".join(escaped(literal) for literal in literals)
+        pattern = b"|".join([*self._loose, *(escaped(literal) for literal in literals)])
         self._literal = compiled(b"(" + pattern + b")") if literals else None
         every = (*(shape.pattern for shape in SHAPES), *PREFILTER, *([pattern] if literals else []))
         self._anywhere = compiled(b"|".join(b"(?:" + each + b")" for each in every))
@@ -178,7 +182,11 @@ class Redactor:
 
     def _known_span(self, match: Match) -> _Span | None:
         start, end = match.span(1)
-        return start, end, self.mark("known", self._known[match.group(1)])
+        form = match.group(1)
+        plain = self._known.get(form)
+        if plain is None:
+            plain = next(plain for pattern, plain in self._loose.values() if pattern.search(form))
+        return start, end, self.mark("known", plain)
 
     def _shape_span(self, match: Match, shape: Shape) -> _Span | None:
         start, end = match.span(1)

@@ -24,8 +24,8 @@ from recordings.store import Recorder, open_recording
 FRAMES = 120
 
 
-def write(path: Path, acks: int) -> None:
-    """The child: append, say so, now and then a barrier, in the end seal."""
+def write(path: Path, acks: int) -> float:
+    """The child: append, say so, now and then a barrier, in the end seal; the seconds that sealing took."""
     recorder = Recorder(path, durability="barrier")
     for seq in range(1, FRAMES + 1):
         size = 33_000 if seq % 20 == 0 else 30 + seq % 300
@@ -34,11 +34,12 @@ def write(path: Path, acks: int) -> None:
         if seq % 25 == 0:
             recorder.barrier()
         os.write(acks, b"a")
+    began = time.monotonic()
     recorder.seal()
-    os.write(acks, b"s")
+    return time.monotonic() - began
 
 
-def kill_one(path: Path, dice: random.Random) -> tuple[int, str, str]:
+def kill_one(path: Path, dice: random.Random, seal_s: float) -> tuple[int, str, str]:
     """Start a child, kill it at a random point; the frames that it said are written, its state, what is wrong."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -52,9 +53,7 @@ def kill_one(path: Path, dice: random.Random) -> tuple[int, str, str]:
     target = dice.randrange(FRAMES) if dice.random() < 0.7 else FRAMES
     while len(said) < target and (more := os.read(reader, 1)):
         said += more
-    until = time.monotonic() + dice.random() * (0.001 if target < FRAMES else 0.012)
-    while time.monotonic() < until:
-        pass
+    time.sleep(dice.random() * (0.001 if target < FRAMES else 2 * seal_s))
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     while more := os.read(reader, 4096):
@@ -92,9 +91,10 @@ def main() -> None:
     states: dict[str, int] = {}
     wrong: list[str] = []
     acknowledged = 0
+    seal_s = write(parent / "timing", os.open(os.devnull, os.O_WRONLY))
     for number in range(count):
         path = parent / str(number)
-        frames, state, fault = kill_one(path, dice)
+        frames, state, fault = kill_one(path, dice, seal_s)
         acknowledged += frames
         states[state] = states.get(state, 0) + 1
         if fault:

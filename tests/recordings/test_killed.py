@@ -31,4 +31,5 @@ def test_of_two_hundred_writers_killed_at_random_every_recording_opens_with_all_
     assert sum(outcome["states"].values()) == KILLS
     # Deaths while appending, while sealing and after it were all among them, or this proves little.
     assert outcome["states"]["broken-off"] > KILLS // 2
+    assert outcome["states"]["sealed"] > 0
     assert outcome["acknowledged"] > KILLS * 20
