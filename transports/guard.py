@@ -7,6 +7,7 @@ upgrade. The Host rule stops DNS rebinding, the Origin rule stops web pages, the
 from __future__ import annotations
 
 import hmac
+import ipaddress
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -86,7 +87,12 @@ def loopback_hosts(port: int, extra: Iterable[str] = ()) -> frozenset[str]:
 
 def is_loopback(host: str) -> bool:
     """Whether listening at `host` reaches this machine alone."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Failures:

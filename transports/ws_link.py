@@ -65,7 +65,7 @@ class WebSocketLink(asyncio.Protocol):
         self._closed = False
         self._told = False
         self._heard = False
-        self._pinged = False
+        self._ping_deadline: float | None = None
         self._parts: list[bytes] | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._beat: asyncio.TimerHandle | None = None
@@ -378,16 +378,20 @@ class WebSocketLink(asyncio.Protocol):
         if interval is None or self._closed or self._wire.state is not State.OPEN:
             return
         # While we do not read, a pong could not be seen: silence is ours then.
+        now, wait = self._loop.time(), interval
         if self._heard or self._paused:
-            self._heard = self._pinged = False
-            self._beat = self._loop.call_later(interval, self._on_beat)
-        elif self._pinged:
-            self._fail(1011, "no answer to a ping", "timeout")
-        else:
-            self._pinged = True
+            self._heard = False
+            self._ping_deadline = None
+        elif self._ping_deadline is None:
+            self._ping_deadline = now + self._options.ping_timeout_s
             self._wire.send_ping(b"")
             self._send_wire()
-            self._beat = self._loop.call_later(self._options.ping_timeout_s, self._on_beat)
+        elif now >= self._ping_deadline:
+            self._fail(1011, "no answer to a ping", "timeout")
+            return
+        if self._ping_deadline is not None:
+            wait = min(interval, max(self._ping_deadline - now, 0.0))
+        self._beat = self._loop.call_later(wait, self._on_beat)
 
     def _arm_deadline(self, seconds: float | None = None) -> None:
         if self._deadline is None and not self._closed:
