@@ -97,36 +97,32 @@ async def _end(child: asyncio.subprocess.Process) -> None:
     await child.wait()
 
 
-def server_command(era: str, carrier: str, folder: Path) -> list[str]:
-    """The everything server as a command; a listening one prints its address and ends with its stdin."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.conformance.everything_server",
-        "--era",
-        era,
-        "--transport",
-        carrier,
-    ]
-    if carrier != "stdio":
-        command += ["--until-eof"]
-    if carrier == "unix":
-        command += ["--path", str(folder / "peer.sock")]
-    return command
+@asynccontextmanager
+async def stdio_server(era: str, folder: Path) -> AsyncGenerator[list[str]]:
+    """The command of an everything server on stdio that needs no time to start."""
+    path = folder / "prefork.sock"
+    command = [sys.executable, "-m", "tests.conformance.prefork", str(path)]
+    async with process(command, folder / "server.log", stdout=asyncio.subprocess.PIPE) as child:
+        await _address(child, folder)
+        yield [sys.executable, "-S", str(Path(__file__).with_name("launch.py")), str(path), era]
 
 
 @asynccontextmanager
 async def listening_server(era: str, carrier: str, folder: Path) -> AsyncGenerator[str]:
     """The address of an everything server that listens."""
+    command = [sys.executable, "-m", "tests.conformance.everything_server", "--until-eof"]
+    command += ["--era", era, "--transport", carrier, "--path", str(folder / "peer.sock")]
     pipe = asyncio.subprocess.PIPE
-    async with process(
-        server_command(era, carrier, folder), folder / "server.log", stdin=pipe, stdout=pipe
-    ) as child:
-        assert child.stdout is not None
-        line = await asyncio.wait_for(child.stdout.readline(), START_S)
-        if not line:
-            raise RowError(f"the everything server ended: {_tail(folder / 'server.log')}")
-        yield json.loads(line)["address"]
+    async with process(command, folder / "server.log", stdin=pipe, stdout=pipe) as child:
+        yield await _address(child, folder)
+
+
+async def _address(child: asyncio.subprocess.Process, folder: Path) -> str:
+    assert child.stdout is not None
+    line = await asyncio.wait_for(child.stdout.readline(), START_S)
+    if not line:
+        raise RowError(f"the everything server ended: {_tail(folder / 'server.log')}")
+    return json.loads(line)["address"]
 
 
 @asynccontextmanager
@@ -175,7 +171,8 @@ async def run_server_row(row: Row, folder: Path, timeout_ms: int) -> None:
         else:
             peer = f'era = "{row.server_era}"\n'
             if row.southbound == "stdio":
-                peer += f"command = {json.dumps(server_command(row.server_era, 'stdio', folder))}\n"
+                command = await stack.enter_async_context(stdio_server(row.server_era, folder))
+                peer += f"command = {json.dumps(command)}\n"
             else:
                 address = await stack.enter_async_context(
                     listening_server(row.server_era, row.southbound, folder)
