@@ -57,14 +57,29 @@ def test_the_line_rules(stream: bytes, expected: list[Item]) -> None:
 
 
 _pieces = st.sampled_from(
-    [b"\n", b"\r", b"\r\n", BOM, b"{", b"}", b" ", b"\xef", b"x", b"y" * 9, b"z" * 30, b'{"k":"v"}', b"\xff"]
+    [
+        b"\n",
+        b"\r",
+        b"\r\n",
+        BOM,
+        b"{",
+        b"}",
+        b" ",
+        b"\xef",
+        b"x",
+        b"y" * 9,
+        b"z" * 30,
+        b"l" * 800,
+        b'{"k":"v"}',
+        b"\xff",
+    ]
 )
 
 
 @given(
     parts=st.lists(_pieces, max_size=60),
-    cuts=st.lists(st.integers(0, 400), max_size=40),
-    limit=st.integers(1, 40),
+    cuts=st.lists(st.integers(0, 4000), max_size=40),
+    limit=st.integers(1, 40) | st.just(2000),
 )
 def test_any_chunking_gives_the_same_lines(parts: list[bytes], cuts: list[int], limit: int) -> None:
     stream = b"".join(parts)
