@@ -14,7 +14,7 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.peer_state import Client
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
-from gateway.protocol.jsonrpc import BadMessage, Envelope
+from gateway.protocol.jsonrpc import BadMessage, Envelope, Salvaged
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -91,15 +91,14 @@ class Core:
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message."""
         self.session.tap.record("raw", "core>", data, x={"why": why, "bytes": size})
-        id_ = jsonrpc.salvage_id(data) if why == "too-large" else None
-        if id_ is not None:
+        if why == "too-large":
             fault = Fault(
                 code="io",
                 message=f"message too large: {size} bytes",
                 reason="frame_too_large",
                 advice="Send less, or raise `limits.max_message_bytes`",
             )
-            self.refuse(id_, fault)
+            self._refuse_damaged(jsonrpc.salvage(data), fault, unknown=False)
 
     def failed(self, fault: TransportError) -> None:
         """A message to the core could not be carried; its stream is gone."""
@@ -222,15 +221,28 @@ class Core:
                 self.message(part)
             return
         number = -32700 if bad.reason in ("not-json", "not-utf8", "number") else INVALID_REQUEST
-        self.refuse(
-            bad.id,
-            Fault(
-                code="invalid_request",
-                message=f"Not a JSON-RPC message: {bad.message}",
-                reason=bad.reason.replace("-", "_"),
-                jsonrpc=number,
-            ),
+        fault = Fault(
+            code="invalid_request",
+            message=f"Not a JSON-RPC message: {bad.message}",
+            reason=bad.reason.replace("-", "_"),
+            jsonrpc=number,
         )
+        self._refuse_damaged(bad.salvaged, fault, unknown=True)
+
+    def _refuse_damaged(self, salvaged: Salvaged, fault: Fault, *, unknown: bool) -> None:
+        """Refuse what could not be read: a request under its id, an answer to whoever waits for it.
+
+        Without an id, or under one that another request of the core waits with, only where `unknown` is set.
+        """
+        id_ = salvaged.id
+        if salvaged.kind == "answer" and id_ is not None:
+            asked = self.asked.pop(id_, None)
+            if asked is not None:
+                asked.then(Reply(fault=fault))
+        elif id_ is not None and id_ not in self.open:
+            self.refuse(id_, fault)
+        elif unknown:
+            self.refuse(None, fault)
 
 
 def mcp_token(params: bytes, token: Id) -> tuple[bytes, Id | None]:

@@ -15,7 +15,7 @@ from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault
-from gateway.protocol.jsonrpc import BadMessage, Envelope
+from gateway.protocol.jsonrpc import BadMessage, Envelope, Salvaged
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -289,9 +289,9 @@ class Peer:
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message: kept, counted, and answered for where their id can be read."""
         self._record_raw(data, why, size)
-        id_ = jsonrpc.salvage_id(data) if why in ("too-large", "not-utf8", "partial") else None
-        if id_ is not None:
-            self._damaged(id_, "frame_too_large" if why == "too-large" else "peer_protocol", why)
+        if why in ("too-large", "not-utf8", "partial"):
+            reason = "frame_too_large" if why == "too-large" else "peer_protocol"
+            self._damaged(jsonrpc.salvage(data), reason, why)
 
     def failed(self, fault: TransportError) -> None:
         """One request could not be carried (HTTP)."""
@@ -393,11 +393,14 @@ class Peer:
             for part in parts:
                 self.message(part)
             return
-        if bad.id is not None:
-            self._damaged(bad.id, "frame_too_large" if bad.reason in ("number", "too-deep") else "peer_protocol", bad.message)  # fmt: skip  # noqa: E501
+        reason = "frame_too_large" if bad.reason in ("number", "too-deep") else "peer_protocol"
+        self._damaged(bad.salvaged, reason, bad.message)
 
-    def _damaged(self, id_: Id, reason: str, why: str) -> None:
-        call = self.pending.pop(id_, None)
+    def _damaged(self, salvaged: Salvaged, reason: str, why: str) -> None:
+        """End the call that a damaged answer belongs to; a request of the peer has ids of its own."""
+        if salvaged.id is None or salvaged.kind == "request":
+            return
+        call = self.pending.pop(salvaged.id, None)
         if call is None:
             return
         message = "message too large" if reason == "frame_too_large" else "the answer is damaged"

@@ -27,10 +27,16 @@ def canonical(value: Any) -> bytes:
     integers exact, no Unicode normalisation.
 
     Raises:
-        NotCanonicalError: If a number is not finite (msgspec alone would write null).
+        NotCanonicalError: If a number is not finite (msgspec alone would write null), a string holds half of a
+            surrogate pair, or the value nests too deep.
     """
-    _check_finite(value)
-    return _encode(value)
+    try:
+        _check_finite(value)
+        return _encode(value)
+    except NotCanonicalError:
+        raise
+    except (UnicodeEncodeError, RecursionError) as fault:
+        raise NotCanonicalError(str(fault)) from None
 
 
 def parse(data: bytes) -> Any:
@@ -40,7 +46,8 @@ def parse(data: bytes) -> Any:
         NotCanonicalError: If the text is no JSON, repeats a key, or holds a number that no double can.
     """
     try:
-        return json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+        # Decoded here, since `json.loads` would take bytes for UTF-16 where they look like it.
+        return json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
     except NotCanonicalError:
         raise
     except (ValueError, RecursionError) as fault:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, Literal, TypeAlias
+from collections import Counter
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -25,18 +26,29 @@ MAX_DIGITS: Final = 8192
 """A longer run of digits outside a string is a number that stalls other readers."""
 
 
+class Salvaged(NamedTuple):
+    """What can be read of damaged bytes."""
+
+    id: Id | None
+    kind: Literal["request", "answer", ""]
+    """Empty where it is not to be told: ids are per sender, so an id alone says nothing of what waits for it."""
+
+
+NOTHING: Final = Salvaged(None, "")
+
+
 class BadMessage(Exception):  # noqa: N818 - a verdict about a peer's message, not an error of ours
     """Bytes that are no message.
 
     `reason` is stable (`not-json`, `not-utf8`, `duplicate-key`, `too-deep`, `bad-id`, `batch`, `shape`,
-    `number`); `id` is the id that could still be read, for whoever waits for an answer under it.
+    `number`); `salvaged` is what could still be read of it, for whoever waits for an answer.
     """
 
-    def __init__(self, reason: str, message: str, id: Id | None = None) -> None:  # noqa: A002
+    def __init__(self, reason: str, message: str, salvaged: Salvaged | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
-        self.id = id
+        self.salvaged = salvaged or NOTHING
 
 
 class Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -66,12 +78,17 @@ _loose: msgspec.json.Decoder[_Loose] = msgspec.json.Decoder(_Loose)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.Encoder().encode
 
-_ID = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")')
+_ID = re.compile(rb'\s*:\s*(-?[0-9]{1,18}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
+_TEXT = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_TOKENS = re.compile(_TEXT + rb"|[\[{]|[\]}]", re.DOTALL)
+_NUMBERS = re.compile(_TEXT + rb"|[0-9.]+", re.DOTALL)
+_SALVAGED_BYTES: Final = 256 * 1024
+"""How much of damaged bytes is looked at."""
 _KNOWN: Final = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
 
 
-def read(data: bytes) -> Envelope:
-    """Return the envelope of one whole message.
+def read(data: bytes, most_depth: int = MAX_DEPTH) -> Envelope:
+    """Return the envelope of one whole message, nested at most `most_depth` levels.
 
     Raises:
         BadMessage: If the bytes are not one JSON-RPC message.
@@ -80,18 +97,18 @@ def read(data: bytes) -> Envelope:
         try:
             data.decode()
         except UnicodeDecodeError as fault:
-            raise BadMessage("not-utf8", f"not UTF-8 at byte {fault.start}", salvage_id(data)) from None
+            raise BadMessage("not-utf8", f"not UTF-8 at byte {fault.start}", salvage(data)) from None
     try:
         envelope = _strict.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
         envelope = _second_look(data, fault)
     else:
-        if not _plain(envelope, len(data)):
-            _refuse_duplicates(data)
+        if not _plain(envelope, data):
+            _refuse_duplicates(data, envelope)
     if len(data) > MAX_DIGITS and _endless_number(data):
-        raise BadMessage("number", f"a number of more than {MAX_DIGITS} digits", salvage_id(data))
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth(data) > MAX_DEPTH:
-        raise BadMessage("too-deep", f"JSON nested deeper than {MAX_DEPTH}", salvage_id(data))
+        raise BadMessage("number", f"a number of more than {MAX_DIGITS} digits", _known(envelope))
+    if data.count(b"[") + data.count(b"{") > most_depth and depth(data) > most_depth:
+        raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))
     return envelope
 
 
@@ -104,7 +121,7 @@ def kind_of(envelope: Envelope) -> Kind:
     has_id = envelope.id is not UNSET
     if envelope.method:
         if envelope.result or envelope.error:
-            raise BadMessage("shape", "a message with both a method and a result or error")
+            raise BadMessage("shape", "a message with both a method and a result or error", _known(envelope))
         if not has_id:
             return "notification"
         if envelope.id is None:
@@ -113,27 +130,55 @@ def kind_of(envelope: Envelope) -> Kind:
     if not has_id:
         raise BadMessage("shape", "a message with neither a method nor an id")
     if bool(envelope.result) == bool(envelope.error):
-        id_ = envelope.id if isinstance(envelope.id, int | str) else None
-        raise BadMessage("shape", "a response needs either a result or an error", id_)
+        raise BadMessage("shape", "a response needs either a result or an error", _known(envelope))
     return "error" if envelope.error else "response"
 
 
-def salvage_id(data: bytes) -> Id | None:
-    """Return the first id that can be read out of damaged bytes, or None."""
-    found = _ID.search(data[:65536]) or _ID.search(data[-4096:])
+def salvage(data: bytes) -> Salvaged:
+    """Return the id of damaged bytes and whose it is, as far as they tell.
+
+    Only members of the outermost object count: an `id` inside a result is somebody else's.
+    """
+    found: set[Id] = set()
+    kind: Literal["request", "answer", ""] = ""
+    level = 0
+    for match in _TOKENS.finditer(data[:_SALVAGED_BYTES]):
+        token = match.group()
+        if token in (b"[", b"{"):
+            level += 1
+        elif token in (b"]", b"}"):
+            level -= 1
+        elif level == 1 and token == b'"id"':
+            id_ = _read_id(data, match.end())
+            if id_ is not None:
+                found.add(id_)
+        elif level == 1 and token == b'"method"' and data[match.end() :].lstrip()[:1] == b":":
+            kind = "request"
+        elif level == 1 and token in (b'"result"', b'"error"') and not kind:
+            kind = "answer"
+    return Salvaged(found.pop() if len(found) == 1 else None, kind)
+
+
+def _read_id(data: bytes, at: int) -> Id | None:
+    found = _ID.match(data, at)
     if found is None:
         return None
     try:
-        id_ = msgspec.json.decode(found.group(1))
+        return msgspec.json.decode(found.group(1), type=int | str)
     except (msgspec.DecodeError, ValueError):
         return None
-    return id_ if isinstance(id_, int | str) else None
+
+
+def _known(envelope: Envelope) -> Salvaged:
+    """Return the id of a message that could be read and is refused all the same."""
+    id_ = envelope.id if isinstance(envelope.id, int | str) else None
+    return Salvaged(id_, "request" if envelope.method else "answer")
 
 
 def depth(data: bytes) -> int:
     """Return how deep the JSON in `data` nests, counting brackets outside strings."""
     deepest = level = 0
-    for match in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', data):
+    for match in _TOKENS.finditer(data):
         token = match.group()
         if token in (b"[", b"{"):
             level += 1
@@ -141,6 +186,11 @@ def depth(data: bytes) -> int:
         elif token in (b"]", b"}"):
             level -= 1
     return deepest
+
+
+def as_id(value: object) -> Id | None:
+    """Return a decoded value as an id, or None where it is none: `true` is not 1, and 9.0 is not 9."""
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
 def encode_id(id_: Id) -> bytes:
@@ -193,49 +243,51 @@ def _with_extra(out: bytes, data: bytes) -> bytes:
     return out[:-1] + b"".join(b",%b:%b" % (_encode(key), value) for key, value in extra) + b"}"
 
 
-def _plain(envelope: Envelope, length: int) -> bool:
-    """Whether the length leaves no room for a repeated member (compact JSON, or Python's spaced default)."""
-    members = 0
-    size = 2
-    if envelope.jsonrpc:
-        members, size = 1, size + 10 + 2 + len(envelope.jsonrpc)
+def _plain(envelope: Envelope, data: bytes) -> bool:
+    """Whether there is no room for a repeated member: what is not a member's own is white space at most.
+
+    True for compact JSON and for Python's spaced default; others are looked at again.
+    """
+    size, commas = 17, 0
     id_ = envelope.id
     if id_ is not UNSET:
-        members += 1
-        size += 5 + (len(encode_id(id_)) if id_ is not None else 4)
+        size += 6 + (len(encode_id(id_)) if id_ is not None else 4)
+        commas = 1
     if envelope.method:
-        members += 1
-        size += 9 + 2 + len(envelope.method)
-    if envelope.params:
-        members += 1
-        size += 9 + len(envelope.params)
-    if envelope.result:
-        members += 1
-        size += 9 + len(envelope.result)
-    if envelope.error:
-        members += 1
-        size += 8 + len(envelope.error)
-    size += members - 1
-    return length in (size, size + 2 * members - 1)
+        size += 12 + len(envelope.method)
+        commas += 1
+    rest = len(envelope.params) + len(envelope.result) + len(envelope.error)
+    if rest:
+        size += rest + (9 if envelope.error else 10)
+        commas += 1
+    if len(data) == size:
+        return True
+    spaces = 2 * commas + 1
+    return len(data) == size + spaces and spaces == data.count(b" ") - _own_spaces(envelope)
+
+
+def _own_spaces(envelope: Envelope) -> int:
+    own = envelope.method.count(" ") + envelope.jsonrpc.count(" ")
+    own += envelope.id.count(" ") if isinstance(envelope.id, str) else 0
+    return own + sum(bytes(raw).count(b" ") for raw in (envelope.params, envelope.result, envelope.error))
 
 
 def _second_look(data: bytes, fault: Exception) -> Envelope:
     if isinstance(fault, RecursionError):
-        raise BadMessage("too-deep", "JSON nested too deep to read", salvage_id(data)) from None
+        raise BadMessage("too-deep", "JSON nested too deep to read", salvage(data)) from None
     if not isinstance(fault, msgspec.ValidationError):
-        raise BadMessage("not-json", str(fault), salvage_id(data)) from None
+        raise BadMessage("not-json", str(fault), salvage(data)) from None
     if data.lstrip()[:1] == b"[":
         raise BadMessage("batch", "a batch; no revision since 2025-06-18 allows one") from None
     if "unknown field" not in str(fault):
         reason = "bad-id" if "$.id" in str(fault) else "shape"
-        raise BadMessage(reason, str(fault), None if reason == "bad-id" else salvage_id(data)) from None
-    _refuse_duplicates(data)
+        raise BadMessage(reason, str(fault), salvage(data)) from None
     try:
         loose = _loose.decode(data)
     except (msgspec.DecodeError, ValueError) as again:
-        raise BadMessage("shape", str(again), salvage_id(data)) from None
+        raise BadMessage("bad-id" if "$.id" in str(again) else "shape", str(again), salvage(data)) from None
     # A version that is not "2.0" is what tells `with_id` to look for members that we do not know.
-    return Envelope(
+    envelope = Envelope(
         jsonrpc="",
         id=loose.id,
         method=loose.method,
@@ -243,9 +295,11 @@ def _second_look(data: bytes, fault: Exception) -> Envelope:
         result=loose.result,
         error=loose.error,
     )
+    _refuse_duplicates(data, envelope)
+    return envelope
 
 
-def _refuse_duplicates(data: bytes) -> None:
+def _refuse_duplicates(data: bytes, envelope: Envelope) -> None:
     top: list[tuple[str, object]] = []
 
     def keep(pairs: list[tuple[str, object]]) -> None:
@@ -255,22 +309,23 @@ def _refuse_duplicates(data: bytes) -> None:
     try:
         json.loads(data, object_pairs_hook=keep)
     except RecursionError:
-        raise BadMessage("too-deep", "JSON nested too deep to read", salvage_id(data)) from None
+        raise BadMessage("too-deep", "JSON nested too deep to read", _known(envelope)) from None
     except ValueError as fault:
-        raise BadMessage("number", str(fault), salvage_id(data)) from None
+        raise BadMessage("number", str(fault), _known(envelope)) from None
     names = [name for name, _ in top]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise BadMessage("duplicate-key", f"the member `{twice[0]}` stands twice", salvage_id(data))
+        known = NOTHING if "id" in twice else _known(envelope)
+        raise BadMessage("duplicate-key", f"the member `{twice[0]}` stands twice", known)
 
 
 def _endless_number(data: bytes) -> bool:
     """Look at one byte in every 2 KiB first: a run past the limit covers at least three of them."""
-    if re.search(rb"[0-9]{3}", data[::2048]) is None:
+    if re.search(rb"[0-9.]{3}", data[::2048]) is None:
         return False
     return any(
         len(match.group()) > MAX_DIGITS and not match.group().startswith(b'"')
-        for match in re.finditer(rb'"(?:[^"\\]|\\.)*"|[0-9.]+', data)
+        for match in _NUMBERS.finditer(data)
     )
 
 

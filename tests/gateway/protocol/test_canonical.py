@@ -1,0 +1,146 @@
+"""One value, one form, one hash: published vectors, and a second implementation that is plain and slow."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.protocol import canonical as subject
+from gateway.protocol.canonical import NotCanonicalError, canonical, params_hash, parse
+
+
+class Vector(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One published case: JSON text in, canonical text and hash out, or none where it has no form."""
+
+    what: str
+    method: str
+    params: str
+    canonical: str | None = None
+    params_hash: str | None = None
+
+
+VECTORS = msgspec.json.decode(
+    (Path(subject.__file__).parent / "canonical_vectors.json").read_bytes(), type=list[Vector]
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-(10**40), 10**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+
+
+def plainly(value: Any) -> str:
+    """Write canonical JSON by the letter of the rule."""
+    if isinstance(value, dict):
+        items = sorted(cast("dict[str, Any]", value).items())
+        return "{" + ",".join(f"{plainly(key)}:{plainly(item)}" for key, item in items) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(plainly(item) for item in cast("list[Any]", value)) + "]"
+    if isinstance(value, float):
+        return shortest(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def shortest(number: float) -> str:
+    """Write a double with the digits that Python finds: plainly from 1e-5 up to 1e16, with an exponent beyond."""
+    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    point = len(text) + int(exponent)
+    minus = "-" if sign else ""
+    if text == "0":
+        return f"{minus}0.0"
+    if -5 < point <= 0:
+        return f"{minus}0.{'0' * -point}{text}"
+    if 0 < point <= 16:
+        whole = text[:point].ljust(point, "0")
+        return f"{minus}{whole}.{text[point:] or '0'}"
+    fraction = f".{text[1:]}" if len(text) > 1 else ""
+    return f"{minus}{text[0]}{fraction}e{point - 1}"
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.what)
+def test_the_published_vectors_hold(vector: Vector) -> None:
+    params = vector.params.encode()
+    if vector.params_hash is None:
+        with pytest.raises(NotCanonicalError):
+            params_hash(vector.method, params)
+        return
+
+    assert params_hash(vector.method, params) == vector.params_hash
+    assert hashlib.sha256((vector.canonical or "").encode()).hexdigest() == vector.params_hash
+    assert plainly({"method": vector.method, "params": json.loads(params or b"null")}) == vector.canonical
+
+
+@given(JSON)
+def test_a_plain_implementation_writes_the_same(value: Any) -> None:
+    assert canonical(value).decode() == plainly(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_double_is_read_back_exactly_from_its_shortest_form(number: float) -> None:
+    assert canonical(number).decode() == shortest(number)
+    assert float(canonical(number)) == number
+
+
+@given(JSON, st.text(max_size=10))
+def test_the_way_of_writing_does_not_change_the_hash(value: Any, method: str) -> None:
+    compact = json.dumps(value, separators=(",", ":")).encode()
+    pretty = json.dumps(value, indent=2, ensure_ascii=False).encode()
+
+    assert parse(compact) == value
+    try:
+        assert params_hash(method, compact) == params_hash(method, pretty)
+    except NotCanonicalError:
+        assert any("\ud800" <= char <= "\udfff" for char in method)
+
+
+@given(JSON)
+def test_the_canonical_form_is_its_own(value: Any) -> None:
+    assert canonical(parse(canonical(value))) == canonical(value)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_hashed_or_refused(data: bytes) -> None:
+    try:
+        assert len(params_hash("m", data)) == 64
+    except NotCanonicalError:
+        return
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {"a": [1, float("-inf")]}, "\ud800", {"\udfff": 1}]
+)
+def test_a_value_in_memory_that_has_no_form_is_refused(value: Any) -> None:
+    with pytest.raises(NotCanonicalError):
+        canonical(value)
+
+
+def test_a_value_nested_without_end_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(NotCanonicalError):
+        canonical(deep)
+    with pytest.raises(NotCanonicalError):
+        parse(b"[" * 100_000 + b"]" * 100_000)
+
+
+def test_absent_params_are_null() -> None:
+    assert params_hash("ping", b"") == params_hash("ping", b"null") != params_hash("ping", b"{}")

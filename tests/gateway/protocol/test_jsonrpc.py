@@ -1,0 +1,272 @@
+"""What is a message and what is not, for any bytes that a sender may think of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.protocol import jsonrpc
+from gateway.protocol.jsonrpc import MAX_DEPTH, MAX_DIGITS, BadMessage, Envelope, Id, Salvaged
+
+IDS = st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+MEMBERS = ("jsonrpc", "id", "method", "params", "result", "error", "extra")
+ODD_OBJECTS = st.dictionaries(st.sampled_from(MEMBERS), JSON, max_size=7)
+
+
+def bad(data: bytes) -> BadMessage:
+    """Return why these bytes are no message."""
+    with pytest.raises(BadMessage) as caught:
+        jsonrpc.kind_of(jsonrpc.read(data))
+    return caught.value
+
+
+def read_or_refuse(data: bytes) -> Envelope | BadMessage:
+    try:
+        envelope = jsonrpc.read(data)
+        jsonrpc.kind_of(envelope)
+    except BadMessage as fault:
+        return fault
+    return envelope
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_message_or_a_verdict(data: bytes) -> None:
+    read_or_refuse(data)
+    jsonrpc.split(data)
+    jsonrpc.salvage(data)
+    jsonrpc.depth(data)
+
+
+@given(ODD_OBJECTS, st.booleans(), st.integers(0, 400), st.integers(0, 400))
+def test_any_object_damaged_anywhere_is_a_message_or_a_verdict(
+    value: dict[str, Any], spaced: bool, cut: int, hit: int
+) -> None:
+    text = json.dumps(value, separators=None if spaced else (",", ":")).encode()
+    read_or_refuse(text)
+    read_or_refuse(text[:cut])
+    read_or_refuse(text[:hit] + b'"' + text[hit + 1 :])
+
+
+@given(IDS, st.booleans())
+def test_an_id_keeps_its_type_and_value_under_any_spacing(id_: Id, spaced: bool) -> None:
+    text = json.dumps(
+        {"jsonrpc": "2.0", "id": id_, "method": "tools/list"}, separators=None if spaced else (",", ":")
+    )
+    read = jsonrpc.read(text.encode())
+
+    assert read.id == id_
+    assert type(read.id) is type(id_)
+    assert json.loads(jsonrpc.with_id(text.encode(), read, id_))["id"] == id_
+
+
+@pytest.mark.parametrize("id_", [9, "9", 0, -1, 2**63, 10**40, "", "a b", 'a"b\\', "é\u2028\0"])
+def test_an_answer_under_another_id_is_the_same_answer(id_: Id) -> None:
+    data = b'{"jsonrpc":"2.0","id":1,"result":{"big":1e400,"odd":"\\u00e9\\u2028\\u0000","n":12345678901234567890}}'
+    written = jsonrpc.with_id(data, jsonrpc.read(data), id_)
+
+    assert written == data.replace(b'"id":1,', b'"id":%b,' % jsonrpc.encode_id(id_))
+    assert jsonrpc.read(written).id == id_
+
+
+@pytest.mark.parametrize("id_", [b"9.0", b"9e0", b"true", b"null", b"[9]", b"{}", b"1e400", b"1" * 5000])
+def test_an_id_that_is_no_integer_and_no_string_is_refused(id_: bytes) -> None:
+    fault = bad(b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % id_)
+
+    assert fault.reason in ("bad-id", "not-json", "number")
+    assert fault.salvaged.id is None
+
+
+@pytest.mark.parametrize("value", [True, False, None, 9.0, [], {}])
+def test_what_decodes_to_something_else_is_no_id(value: object) -> None:
+    assert jsonrpc.as_id(value) is None
+    assert (jsonrpc.as_id(1), jsonrpc.as_id("")) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":"x"}', "request"),
+        (b'{"jsonrpc":"2.0","method":"x"}', "notification"),
+        (b'{"jsonrpc":"2.0","id":1,"result":null}', "response"),
+        (b'{"jsonrpc":"2.0","id":1,"error":{}}', "error"),
+        (b'{"jsonrpc":"2.0","id":null,"error":{}}', "error"),
+    ],
+)
+def test_the_members_tell_what_a_message_is(data: bytes, kind: str) -> None:
+    assert jsonrpc.kind_of(jsonrpc.read(data)) == kind
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"jsonrpc":"2.0","id":1}',
+        b'{"jsonrpc":"2.0","result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"x","result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{},"error":{}}',
+        b'{"jsonrpc":"2.0","id":1,"method":7}',
+        b"null",
+        b'"text"',
+        b"7",
+    ],
+)
+def test_members_that_contradict_each_other_are_no_message(data: bytes) -> None:
+    assert bad(data).reason == "shape"
+
+
+def test_a_batch_is_named_as_one() -> None:
+    assert bad(b' [{"jsonrpc":"2.0","id":1,"method":"ping"}]').reason == "batch"
+
+
+@pytest.mark.parametrize("spaced", [True, False])
+def test_members_that_nobody_knows_yet_survive_another_id(spaced: bool) -> None:
+    value = {"jsonrpc": "2.0", "trace": {"a": [1.50]}, "id": 1, "result": {}, "zusätzlich": None}
+    data = json.dumps(value, separators=None if spaced else (",", ":")).encode()
+
+    assert json.loads(jsonrpc.with_id(data, jsonrpc.read(data), "n")) == value | {"id": "n"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}',
+        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"x","params":{}}',  # as long as if it were spaced
+        b'{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}',
+        b'{"jsonrpc":"2.0","id":1,"result":{},"result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"extra":0,"extra":1,"result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"i\\u0064":2,"method":"x"}',
+        b'{ "jsonrpc" : "2.0" , "id" : 1 , "id" : 2 , "method" : "x" }',
+    ],
+)
+def test_a_member_that_stands_twice_is_refused(data: bytes) -> None:
+    assert bad(data).reason == "duplicate-key"
+
+
+@given(st.integers(0, 10**6), st.text(max_size=6), JSON, st.sampled_from(["id", "method", "params"]), JSON)
+def test_no_repeated_member_hides_behind_the_length_of_a_message(
+    id_: int, method: str, params: Any, twice: str, again: Any
+) -> None:
+    text = json.dumps({"jsonrpc": "2.0", "id": id_, "method": method or "m", "params": params})
+    for data in (text, text.replace(": ", ":").replace(", ", ",")):
+        doubled = data[:-1] + "," + json.dumps(twice) + ":" + json.dumps(again, separators=(",", ":")) + "}"
+
+        assert isinstance(read_or_refuse(doubled.encode()), BadMessage)
+
+
+def test_json_100_000_levels_deep_is_refused_and_its_id_still_read() -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    fault = bad(b'{"jsonrpc":"2.0","result":%b,"id":7}' % deep)
+
+    assert (fault.reason, fault.salvaged) == ("too-deep", Salvaged(7, "answer"))
+
+
+def test_the_deepest_that_is_taken_is_a_matter_of_the_caller() -> None:
+    fits = b'{"jsonrpc":"2.0","id":1,"result":%b}' % (b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1))
+
+    assert jsonrpc.depth(fits) == MAX_DEPTH
+    jsonrpc.read(fits)
+    assert bad(fits.replace(b"[]", b"[[]]")).reason == "too-deep"
+    with pytest.raises(BadMessage):
+        jsonrpc.read(fits, 20)
+
+
+def test_brackets_inside_strings_are_not_nesting() -> None:
+    text = json.dumps({"jsonrpc": "2.0", "id": 1, "result": '[{\\"' * 1000}).encode()
+
+    assert jsonrpc.depth(text) == 1
+    jsonrpc.read(text)
+
+
+@pytest.mark.parametrize("digits", [b"7" * 10**6, b"0." + b"3" * 10**6, b"1e" + b"0" * 10**6])
+def test_a_number_of_a_million_digits_is_refused_and_its_id_still_read(digits: bytes) -> None:
+    fault = bad(b'{"jsonrpc":"2.0","id":"a","result":{"n":%b}}' % digits)
+
+    assert (fault.reason, fault.salvaged) == ("number", Salvaged("a", "answer"))
+
+
+@pytest.mark.parametrize("at", range(0, 2050, 205))
+def test_a_number_just_past_the_limit_is_found_wherever_it_starts(at: int) -> None:
+    def message(digits: bytes) -> bytes:
+        return b'{"jsonrpc":"2.0","id":1,"result":{"s":"%b","n":%b}}' % (b"x" * at, digits)
+
+    long = b"7" * 4000 + b"." + b"7" * (MAX_DIGITS - 4000)
+    assert bad(message(long)).reason == "number"
+    jsonrpc.read(message(long[:-1]))
+    jsonrpc.read(message(b'"' + b"7" * 100_000 + b'"'))
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"\xc3(", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"])
+def test_bytes_that_are_no_utf8_are_refused_with_the_id_that_stands_before_them(data: bytes) -> None:
+    fault = bad(b'{"jsonrpc":"2.0","id":3,"result":"%b"}' % data)
+
+    assert (fault.reason, fault.salvaged) == ("not-utf8", Salvaged(3, "answer"))
+
+
+def test_half_a_surrogate_pair_is_refused_since_other_readers_choke_on_it() -> None:
+    assert bad(b'{"jsonrpc":"2.0","id":3,"result":"\\ud800"}').salvaged == Salvaged(3, "answer")
+
+
+@pytest.mark.parametrize("text", [b"\\u0000", b"\xe2\x80\xa8", b"\\u2028", b"\xc2\x85", b"\\/", b"\x7f"])
+def test_odd_characters_pass_as_they_were_written(text: bytes) -> None:
+    data = b'{"jsonrpc":"2.0","id":1,"result":"%b"}' % text
+
+    assert jsonrpc.with_id(data, jsonrpc.read(data), 1) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "salvaged"),
+    [
+        (b'{"jsonrpc":"2.0","id":3,"result":{"id":7,', Salvaged(3, "answer")),
+        (b'{"jsonrpc":"2.0","result":{"id":7,', Salvaged(None, "answer")),
+        (b'{"jsonrpc":"2.0","result":{"a":{},"id":7}', Salvaged(None, "answer")),
+        (b'{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{', Salvaged(5, "request")),
+        (b'{"jsonrpc":"2.0","id":5,"method":"x","params":{"result":1', Salvaged(5, "request")),
+        (b'{"jsonrpc":"2.0","id":5,"id":6,"result":', Salvaged(None, "answer")),
+        (b'{"jsonrpc":"2.0","id":5', Salvaged(5, "")),
+        (b'{"jsonrpc":"2.0","id":5.5,"result":', Salvaged(None, "answer")),
+        (b'{"jsonrpc":"2.0","result":"say \\"id\\":7","id":"b"', Salvaged("b", "answer")),
+        (b'warning {"id" : "a" , "error": nope', Salvaged("a", "answer")),
+        (b'{"result":"cut in the mid', Salvaged(None, "answer")),
+    ],
+)
+def test_only_an_id_of_the_message_itself_is_salvaged_and_whose_it_is(
+    data: bytes, salvaged: Salvaged
+) -> None:
+    assert jsonrpc.salvage(data) == salvaged
+
+
+def test_two_messages_in_one_line_are_told_apart() -> None:
+    one, two = b'{"jsonrpc":"2.0","id":1,"result":"}{"}', b'{"jsonrpc":"2.0","method":"\xc3\xa9"}'
+
+    assert jsonrpc.split(one + two) == [one, two]
+    assert jsonrpc.split(b" " + one + b" \t" + two + b" ") == [one, two]
+    assert bad(one + two).reason == "not-json"
+
+
+@pytest.mark.parametrize("data", [b"banner {}", b"{} []", b"{", b"\xff{}", b"[" * 100_000])
+def test_what_is_not_just_objects_is_not_split(data: bytes) -> None:
+    assert jsonrpc.split(data) == []
+
+
+@given(IDS, st.text(min_size=1, max_size=10), JSON)
+def test_what_is_written_is_read_again(id_: Id, method: str, value: Any) -> None:
+    try:
+        body = msgspec.json.encode(value)
+        written = jsonrpc.request(id_, method, body)
+    except UnicodeEncodeError:
+        return
+    read = jsonrpc.read(written)
+
+    assert (read.id, read.method, bytes(read.params)) == (id_, method, body)
+    assert jsonrpc.read(jsonrpc.notification(method, body)).method == method
+    assert bytes(jsonrpc.read(jsonrpc.response(id_, body)).result) == body
+    assert jsonrpc.read(jsonrpc.error(None, b"{}")).id is None
