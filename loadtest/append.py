@@ -32,7 +32,9 @@ def body_of(size: int) -> bytes:
     return head + filler[: max(0, size - len(head) - len(tail))] + tail
 
 
-def appended(directory: Path, body: bytes, frames: int, durability: Durability, redactor: Redactor | None) -> float:
+def appended(
+    directory: Path, body: bytes, frames: int, durability: Durability, redactor: Redactor | None
+) -> float:
     """Seconds that `frames` appends take, without opening and closing."""
     raw = msgspec.Raw(body)
     with Recorder(directory, durability=durability, redactor=redactor) as recorder:
@@ -81,7 +83,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=40_000, help="frames a round")
     parser.add_argument("--bytes", type=int, default=1024, help="bytes a body")
-    parser.add_argument("--dir", type=Path, default=None, help="where to write; a temporary directory by default")
+    parser.add_argument(
+        "--dir", type=Path, default=None, help="where to write; a temporary directory by default"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     body = body_of(options.bytes)

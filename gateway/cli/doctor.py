@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,7 +66,7 @@ def _examine(directory: Path, *, json: bool) -> int:
         task = shown.add_task("", total=None)
         report = examine(directory, lambda done, of: shown.update(task, completed=done, total=of))
     if json:
-        print_json({"healthy": report.healthy, "report": report})
+        print_json({"healthy": report.healthy, **asdict(report), "path": str(report.path)})
     else:
         _tell(report)
     if not report.healthy:
@@ -94,7 +95,7 @@ def _salvage(directory: Path, out: Path, *, json: bool) -> int:
         task = shown.add_task("", total=None)
         result = salvage(directory, out, lambda done, of: shown.update(task, completed=done, total=of))
     if json:
-        print_json(result)
+        print_json({**asdict(result), "path": str(result.path)})
     else:
         _tell_salvaged(result)
     return DONE
