@@ -215,7 +215,8 @@ def is_error(answer: bytes) -> bool:
 
 def _damaged(bad: jsonrpc.BadMessage) -> Refuse:
     code = INVALID_REQUEST if bad.reason in ("shape", "bad-id", "batch") else PARSE_ERROR
-    return refusal(400, code, bad.message, bad.id)
+    salvaged = bad.salvaged
+    return refusal(400, code, bad.message, salvaged.id if salvaged.kind == "request" else None)
 
 
 def _judge_batch(post: Post, body: bytes) -> Deliver | Refuse:

@@ -6,16 +6,21 @@ Owns one listening socket and the connections to it. What is served is an ASGI a
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from transports.base import TransportError
 
 _READ_BYTES: Final = 65536
+_HEAD_BYTES: Final = 65536
 _KEEP_ALIVE_S: Final = 75
+
+# What it warns of is what strangers send; they are answered, and need no line on our stderr.
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 class AsgiServer:
@@ -101,10 +106,34 @@ class AsgiServer:
                 connection.transport.abort()
 
 
-class _Protocol(H11Protocol):
-    """uvicorn's HTTP/1.1, with reads of at most 64 KiB: the allocator makes larger ones dear."""
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 on httptools, with a bound on what comes before a body.
+
+    Reads are of at most 64 KiB, since the allocator makes larger ones dear.
+    """
+
+    _head_bytes = 0
+    _in_head = True
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES  # pyright: ignore[reportAttributeAccessIssue]
         super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._in_head:
+            self._head_bytes = 0
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > _HEAD_BYTES:
+            self.send_400_response("The head of the request is too long.")
+            self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()

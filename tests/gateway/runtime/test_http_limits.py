@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import resource
@@ -50,7 +51,8 @@ class Raw:
 
     async def close(self) -> None:
         self.writer.close()
-        await asyncio.wait((asyncio.ensure_future(self.writer.wait_closed()),))
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
 
 
 def rss_kib() -> int:
@@ -217,6 +219,24 @@ def test_what_is_no_http_disturbs_nobody(garbage: bytes) -> None:
             raw.writer.write_eof()
             async with asyncio.timeout(WAIT_S):
                 await raw.reader.read()
+            await raw.close()
+            assert (await caller.modern(modern(call("echo")))).status_code == 200
+
+    run(main())
+
+
+def test_a_head_that_never_ends_is_cut() -> None:
+    async def main() -> None:
+        async with calling() as (caller, _, front):
+            raw = await Raw.to(front)
+            raw.writer.write(b"POST /mcp HTTP/1.1\r\n")
+            written = 0
+            with contextlib.suppress(ConnectionError):
+                while written < 10_000:
+                    raw.writer.write(b"x-%d: %b\r\n" % (written, b"y" * 1000))
+                    await raw.writer.drain()
+                    written += 1
+            assert written < 10_000
             await raw.close()
             assert (await caller.modern(modern(call("echo")))).status_code == 200
 
