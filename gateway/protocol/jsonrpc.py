@@ -284,6 +284,8 @@ def _second_look(data: bytes, fault: Exception) -> Envelope:
         raise BadMessage(reason, str(fault), salvage(data)) from None
     try:
         loose = _loose.decode(data)
+    except RecursionError:
+        raise BadMessage("too-deep", "JSON nested too deep to read", salvage(data)) from None
     except (msgspec.DecodeError, ValueError) as again:
         raise BadMessage("bad-id" if "$.id" in str(again) else "shape", str(again), salvage(data)) from None
     # A version that is not "2.0" is what tells `with_id` to look for members that we do not know.
