@@ -259,7 +259,7 @@ def summary(frames: Iterable[Frame], body: Body = inline_body) -> Summary:
 
     def counted() -> Iterator[Frame]:
         for frame in frames:
-            if "synthetic" not in frame.flags:
+            if frame.kind != "lost" or "synthetic" not in frame.flags:
                 result.frames += 1
                 result.kinds[frame.kind] += 1
                 result.flags.update(frame.flags)

@@ -134,6 +134,11 @@ def test_the_summary_counts_each_call_once() -> None:
     assert counted.peers["lsp"] == 4
 
 
+def test_messages_that_the_gateway_made_itself_are_counted() -> None:
+    counted = summary([frame(1, b"{}", "request", flags=("synthetic",)), frame(2, kind="response", re=1)])
+    assert (counted.frames, counted.calls) == (2, 1)
+
+
 def test_synthetic_lost_frames_are_no_stored_ones_and_make_calls_unanswered(tmp_path: Path) -> None:
     counted = summary(open_recording(recorded(tmp_path / "r", talk())))
     assert (counted.frames, counted.unanswered) == (12, 1)
