@@ -80,7 +80,11 @@ def json_of(frame: Frame) -> bytes:
 
 def line_of(frame: Frame) -> bytes:
     """The line of a settled frame: its JSON with `crc` as the last field, and a newline."""
-    payload = json_of(frame)
+    return line_from(json_of(frame))
+
+
+def line_from(payload: bytes) -> bytes:
+    """The line of a frame that is encoded: `payload` is its JSON object."""
     return b'%b,"crc":%d}\n' % (payload[:-1], _crc32c(payload))
 
 

@@ -7,14 +7,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from recordings.errors import RecordingError
-from recordings.frame import LIFECYCLE, NO_BODY, Frame
+from recordings.frame import BLOB_BYTES, LIFECYCLE, NO_BODY, Frame
 from recordings.store import Recorder
 from transports.base import Id
+
+PLAIN_KINDS = frozenset(("request", "response", "error", "notification"))
+MOST_WORDS = 4096
+"""Encoded names that are kept; a peer that makes up more than that pays for each."""
+
+encode = msgspec.json.Encoder().encode
+
+
+class Words(dict[str, bytes]):
+    """Names as JSON strings, each encoded once."""
+
+    def __missing__(self, word: str) -> bytes:
+        encoded = encode(word)
+        if len(self) < MOST_WORDS:
+            self[word] = encoded
+        return encoded
 
 
 class NullTap:
@@ -59,6 +77,7 @@ class RecordingTap:
         self._start = time.monotonic_ns()
         self._next = 0
         self._ended = False
+        self._words = Words()
         self._barrier = recorder.durability == "barrier"
         self.at = 0
 
@@ -91,9 +110,80 @@ class RecordingTap:
         seq = self._next
         self._next = seq + 1
         self.at = time.monotonic_ns() - self._start
-        frame = Frame(
+        try:
+            if body and not (flags or x or parent or op or lane) and life == 1 and len(body) < BLOB_BYTES:
+                if kind in PLAIN_KINDS and b"\n" not in body:
+                    payload = self._encode(seq, kind, way, body, peer, id, re, after, method, name)
+                    build = partial(
+                        self._frame, seq, self.at, kind, way, body, peer, 1, id, re, None, after, None, method, name,
+                        "", (), None,
+                    )  # fmt: skip
+                    self._recorder.append_encoded(payload, build, seq=seq, at=self.at)
+                    self._hold(kind, way)
+                    return seq
+            self._recorder.append(
+                self._frame(
+                    seq,
+                    self.at,
+                    kind,
+                    way,
+                    body,
+                    peer,
+                    life,
+                    id,
+                    re,
+                    parent,
+                    after,
+                    op,
+                    method,
+                    name,
+                    lane,
+                    flags,
+                    x,
+                )
+            )
+            self._hold(kind, way)
+        except RecordingError as fault:
+            self._on_refusal(fault)
+            return -1
+        return seq
+
+    def _hold(self, kind: str, way: str) -> None:
+        """Under `barrier`, an answer is on disk before the core sees it."""
+        if self._barrier and way == "peer>" and kind in ("response", "error"):
+            self._recorder.barrier()
+
+    def _encode(
+        self, seq: int, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> bytes:  # fmt: skip
+        """The JSON of a plain frame, byte for byte what `json_of` makes of it, at a third of the cost."""
+        words = self._words
+        text = b'{"seq":%d,"at":%d,"kind":%b' % (seq, self.at, words[kind])
+        if peer:
+            text += b',"peer":' + words[peer]
+        text += b',"way":' + words[way]
+        if id is not UNSET:
+            text += b',"id":%d' % id if id.__class__ is int else b',"id":' + encode(id)
+        if re is not None:
+            text += b',"re":%d' % re
+        if after is not None:
+            text += b',"after":%d' % after
+        if method:
+            text += b',"method":' + words[method]
+        if name:
+            text += b',"name":' + words[name]
+        return b'%b,"body":%b}' % (text, body)
+
+    @staticmethod
+    def _frame(
+        seq: int, at: int, kind: str, way: str, body: bytes, peer: str, life: int, id: Id | UnsetType | None,  # noqa: A002
+        re: int | None, parent: int | None, after: int | None, op: int | None, method: str, name: str, lane: str,
+        flags: tuple[str, ...], x: dict[str, Any] | None,
+    ) -> Frame:  # fmt: skip
+        return Frame(
             seq=seq,
-            at=self.at,
+            at=at,
             wall=time.time_ns() if kind in LIFECYCLE else None,
             kind=kind,  # pyright: ignore[reportArgumentType] - the exchange uses the contract's words
             peer=peer or None,
@@ -111,14 +201,6 @@ class RecordingTap:
             body=Raw(body) if body else NO_BODY,
             x=x,
         )
-        try:
-            self._recorder.append(frame)
-            if self._barrier and way == "peer>" and kind in ("response", "error"):
-                self._recorder.barrier()
-        except RecordingError as fault:
-            self._on_refusal(fault)
-            return -1
-        return seq
 
     def close(self) -> None:
         """The session has ended; what its peers still do is recorded until `end`."""

@@ -1,0 +1,86 @@
+"""The tap's quick encoding against the frame's own: the same bytes, whatever a message is called."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw
+
+from gateway.runtime.tap import RecordingTap
+from recordings.frame import Frame
+from recordings.segment import json_of
+from recordings.store import Recorder, open_recording
+
+ids = st.one_of(st.just(UNSET), st.none(), st.integers(), st.text(max_size=8))
+maybe = st.one_of(st.none(), st.integers(min_value=0, max_value=2**40))
+words = st.text(max_size=12).filter(bool)
+
+
+def tap_in(directory: str) -> RecordingTap:
+    recorder = Recorder(Path(directory) / "recording", durability="os")
+    return RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    kind=st.sampled_from(["request", "response", "error", "notification"]),
+    way=st.sampled_from(["core>", ">core", "peer>", ">peer"]),
+    peer=st.one_of(st.just(""), words),
+    id_=ids,
+    re=maybe,
+    after=maybe,
+    method=st.one_of(st.just(""), words),
+    name=st.one_of(st.just(""), words),
+    body=st.dictionaries(words, st.one_of(st.integers(), words)),
+)
+def test_the_quick_encoding_of_a_plain_frame_is_the_frames_own(
+    kind: str,
+    way: str,
+    peer: str,
+    id_: object,
+    re: int | None,
+    after: int | None,
+    method: str,
+    name: str,
+    body: dict[str, object],
+) -> None:
+    data = msgspec.json.encode(body)
+    frame = Frame(
+        seq=7,
+        at=123,
+        kind=kind,  # pyright: ignore[reportArgumentType]
+        way=way,  # pyright: ignore[reportArgumentType]
+        peer=peer or None,
+        id=id_,  # pyright: ignore[reportArgumentType]
+        re=re,
+        after=after,
+        method=method or None,
+        name=name or None,
+        body=Raw(data),
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        tap = tap_in(directory)
+        tap.at = 123
+        quick = tap._encode(7, kind, way, data, peer, id_, re, after, method, name)  # pyright: ignore[reportPrivateUsage, reportArgumentType]
+        tap.end().close()
+    assert quick == json_of(frame)
+
+
+def test_frames_of_both_encodings_stand_in_order_in_one_recording(tmp_path: Path) -> None:
+    tap = tap_in(str(tmp_path))
+    assert tap.record("request", "core>", b'{"id":1}', id=1, method="tools/call", name="echo", peer="a") == 0
+    assert tap.record("response", "peer>", b'{"id":1}', id=1, re=0, flags=("late",), peer="a") == 1
+    assert tap.record("close", "core>", x={"reason": "closed"}) == 2
+    assert tap.record("response", "peer>", b'{\n"id":1}', id=1, re=0, peer="a") == 3
+    tap.end().close()
+    frames = list(open_recording(tmp_path / "recording"))
+    assert [(frame.seq, frame.kind, bytes(frame.body)) for frame in frames if frame.kind != "block"] == [
+        (0, "request", b'{"id":1}'),
+        (1, "response", b'{"id":1}'),
+        (2, "close", b""),
+        (3, "response", b'{ "id":1}'),
+    ]
