@@ -74,6 +74,7 @@ def _row(name: str, field: Field, struct: type[msgspec.Struct], path: tuple[str,
     marks += "²" if field.marked("refs") else ""
     marks += "³" if field.marked("path") else ""
     about = (field.meta.description if field.meta else None) or ""
+    about += " No effect in this version." if field.marked("planned") else ""
     if field.section is not None or field.sections is not None:
         inner = ".".join((*path, name, *(("NAME",) if field.sections else ())))
         return f"| `{name}` | `[{inner}]` | | {about} |"

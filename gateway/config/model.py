@@ -31,6 +31,8 @@ SECRET = {"expand": True, "refs": True}
 """Marks a field whose values may also be tables that say where a secret lies."""
 PLACE = {"expand": True, "path": True}
 """Marks a path: `~` is replaced, and what is relative begins at the directory of the file."""
+PLANNED = {"planned": True}
+"""Marks a setting that is read and checked, and that nothing in this version goes by."""
 INTERNAL = {"internal": True}
 """Marks a field that the loader fills in: it is no key of a file."""
 
@@ -134,7 +136,9 @@ class RecordConfig(msgspec.Struct, frozen=True, kw_only=True):
         Literal["refuse", "serve"],
         Meta(description="`refuse` new calls while nothing can be written, or `serve` them unrecorded."),
     ] = "refuse"
-    redact: Annotated[RedactConfig, Meta(description="Redaction rules of your own.")] = RedactConfig()
+    redact: Annotated[RedactConfig, Meta(description="Redaction rules of your own.", extra=PLANNED)] = (
+        RedactConfig()
+    )
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +147,9 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: Annotated[
         int, Meta(ge=1024, description="Longest message that is accepted, in bytes.")
     ] = 16 * 1024 * 1024
-    max_json_depth: Annotated[int, Meta(ge=8, le=1024, description="Deepest nesting of a message.")] = 128
+    max_json_depth: Annotated[
+        int, Meta(ge=8, le=1024, description="Deepest nesting of a message.", extra=PLANNED)
+    ] = 128
     max_sessions: Annotated[Count, Meta(description="Sessions at the same time, over all listeners.")] = 256
     max_in_flight_per_session: Annotated[Count, Meta(description="Unanswered calls of one session.")] = 1024
     max_in_flight_per_peer: Annotated[Count, Meta(description="Unanswered calls at one peer.")] = 1024
@@ -387,7 +393,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     record: Annotated[RecordConfig, Meta(description="Recording.")] = RecordConfig()
     limits: Annotated[LimitsConfig, Meta(description="Limits of the gateway.")] = LimitsConfig()
     catalog: Annotated[CatalogConfig, Meta(description="The list of tools that cores see.")] = CatalogConfig()
-    telemetry: Annotated[TelemetryConfig, Meta(description="Telemetry.")] = TelemetryConfig()
+    telemetry: Annotated[TelemetryConfig, Meta(description="Telemetry.", extra=PLANNED)] = TelemetryConfig()
     source: Annotated[str | None, Meta(description="Absolute path of the file.", extra=INTERNAL)] = None
     notes: Annotated[tuple[str, ...], Meta(description="What was read but not used.", extra=INTERNAL)] = ()
     secrets: Annotated[frozenset[str], Meta(description="Values to redact.", extra=INTERNAL)] = frozenset()

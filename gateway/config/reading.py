@@ -80,6 +80,8 @@ def read(struct: type[S], document: object, path: KeyPath, report: Report, prepa
             report.mistake((*path, key), f"is not a known key{did_you_mean(key, fields)}")
         else:
             values[key] = read_field(fields[key], value, (*path, key), report, prepare)
+            if fields[key].marked("planned"):
+                report.note((*path, key), "has no effect in this version")
     for name in _required(struct) - values.keys():
         report.mistake((*path, name), "is missing")
     if len(report.mistakes) > before:

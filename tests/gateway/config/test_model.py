@@ -1,0 +1,68 @@
+"""The settings: each default could stand in a file, and each setting does something or says that it does not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.config import parse
+from gateway.config.mistakes import dotted
+from gateway.config.model import Config
+from gateway.config.reading import Field, fields_of
+
+GATEWAY = Path(__file__).parents[3] / "gateway"
+
+
+def settings(
+    struct: type[msgspec.Struct] = Config, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Any, Field]]:
+    """Every setting: its place, its struct, its field."""
+    for name, field in fields_of(struct).items():
+        yield dotted((*path, name)), struct, field
+        inner = field.section or field.sections
+        if inner is not None:
+            yield from settings(inner, (*path, name))
+
+
+SETTINGS = list(settings())
+
+
+def names_read() -> set[str]:
+    """Every attribute that any code of the gateway looks at, but for the code that reads files."""
+    modules = [path for path in GATEWAY.rglob("*.py") if path.name not in {"reading.py", "references.py"}]
+    trees = [ast.parse(path.read_text()) for path in modules]
+    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+@pytest.mark.parametrize(("name", "struct", "field"), SETTINGS, ids=[name for name, _, _ in SETTINGS])
+def test_a_setting_is_described_and_its_default_could_be_written(
+    name: str, struct: Any, field: Field
+) -> None:
+    (declared,) = [f for f in msgspec.structs.fields(struct) if f.name == name.rpartition(".")[2]]
+    assert field.meta is not None
+    assert field.meta.description
+    if not declared.required and field.section is None and field.sections is None:
+        default = declared.default
+        if declared.default_factory is not msgspec.NODEFAULT:
+            default = declared.default_factory()
+        assert default is None or msgspec.convert(default, field.hint) == default
+
+
+def test_a_setting_is_planned_exactly_if_nothing_goes_by_it() -> None:
+    read = names_read()
+    planned = [name for name, _, field in SETTINGS if field.marked("planned")]
+    unread = [name for name, _, _ in SETTINGS if name.rpartition(".")[2] not in read]
+
+    assert [name for name in planned if name not in unread] == []
+    assert [name for name in unread if not any(f"{name}.".startswith(f"{plan}.") for plan in planned)] == []
+
+
+def test_a_planned_setting_is_told_to_have_no_effect() -> None:
+    config = parse("[limits]\nmax_json_depth = 64\n", path=Path("/t.toml"), environ={})
+
+    assert config.notes == ("/t.toml:2: `limits.max_json_depth` has no effect in this version",)
