@@ -171,7 +171,7 @@ def run(*, size: int, rounds: int, calls: int, pinned: bool) -> dict[str, object
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    @app.command(rich_help_panel="Measuring")
+    @app.command(epilog=examples("tieline bench", "tieline bench --size 65536 --json"))
     def bench(
         *,
         size: Annotated[int, typer.Option(help="Bytes of a request.")] = 300,
