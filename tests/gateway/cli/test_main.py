@@ -1,200 +1,206 @@
-COMMANDS""The command line: exit codes, the words of errors, and what is loaded before an agent is served."""
+"""The command line: exit codes, the words of errors, and what is loaded before an agent is served."""
 
-COMMANDSrom __future__ import annotations
+from __future__ import annotations
 
-COMMANDSmport json
-COMMANDSmport subprocess
-COMMANDSmport sys
-COMMANDSrom pathlib import Path
+import json
+import subprocess
+import sys
+from pathlib import Path
 
-COMMANDSmport pytest
+import pytest
 
-COMMANDSrom gateway.cli.main import FAMILIES, main
-
-
-@COMMANDSytest.fixture(autouse=True)
-COMMANDSef _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-COMMANDS   monkeypatch.chdir(tmp_path)
-COMMANDS   monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+from gateway.cli.main import FAMILIES, main
 
 
-@COMMANDSytest.fixture
-COMMANDSef tieline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tieline:
-COMMANDS   return Tieline(monkeypatch, capsys)
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
 
 
-COMMANDSlass Tieline:
-COMMANDS   """Runs the command in this process: exit code, stdout, stderr."""
-
-COMMANDS   def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-COMMANDS       self._monkeypatch = monkeypatch
-COMMANDS       self._capsys = capsys
-
-COMMANDS   def __call__(self, *arguments: str) -> tuple[int, str, str]:
-COMMANDS       self._monkeypatch.setattr(sys, "argv", ["tieline", *arguments])
-COMMANDS       code = main()
-COMMANDS       out, err = self._capsys.readouterr()
-COMMANDS       return code, out, err
+@pytest.fixture
+def tieline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tieline:
+    return Tieline(monkeypatch, capsys)
 
 
-COMMANDSef test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
-COMMANDS   code, out, err = tieline("--help")
+class Tieline:
+    """Runs the command in this process: exit code, stdout, stderr."""
 
-COMMANDS   assert (code, err) == (0, "")
-COMMANDS   for family in ("run", "record", "check", "status", "tools"):
-COMMANDS       assert f"\n  {family} " in out
-COMMANDS   assert "Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 bad input." in out
-COMMANDS   assert "..." not in out.partition("Commands:")[2].replace("[ARGS]...", "")
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["tieline", *arguments])
+        code = main()
+        out, err = self._capsys.readouterr()
+        return code, out, err
 
 
-@COMMANDSytest.mark.parametrize(
-COMMANDS   "command", ["run", "record", "check", "status", "tools list", "tools diff", "tools accept"]
+def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
+    code, out, err = tieline("--help")
+
+    assert (code, err) == (0, "")
+    for family in ("run", "record", "check", "status", "tools"):
+        assert f"\n  {family} " in out
+    assert "Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 bad input." in out
+    assert "..." not in out.partition("Commands:")[2].replace("[ARGS]...", "")
+
+
+COMMANDS = [
+    "run", "record", "check", "status", "frames", "show", "doctor", "export", "demo", "bench", "tools list",
+    "tools diff", "tools accept",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_commands_help_has_an_example(tieline: Tieline, command: str) -> None:
+    code, out, _ = tieline(*command.split(), "--help")
+
+    assert code == 0
+    assert f"Examples:\n    $ tieline {command}" in out
+
+
+def test_the_version_is_one_line(tieline: Tieline) -> None:
+    assert tieline("--version") == (0, "tieline 0.1.0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            "recrod",
+            2,
+            "error: No such command 'recrod'. Did you mean 'record'?\n\n"
+            "hint: Run `tieline --help` for the options and an example\n",
+        ),
+        (
+            "run --ready",
+            2,
+            "error: No such option: --ready (Possible options: --ready-file, --record)\n\n"
+            "hint: Run `tieline run --help` for the options and an example\n",
+        ),
+        (
+            "run",
+            2,
+            "error: there is no `tieline.toml` or `.mcp.json` here\n\n"
+            "hint: Name a `tieline.toml`, or the JSON file with `mcpServers` of another client\n",
+        ),
+        (
+            "run nowhere.toml",
+            3,
+            "error: `nowhere.toml` does not exist\n\n"
+            "hint: Name a `tieline.toml`, or the JSON file with `mcpServers` of another client\n",
+        ),
+        (
+            "record",
+            2,
+            "error: `tieline record` needs a server command, or `--url`\n\n"
+            "hint: For example `tieline record -- npx some-server`\n",
+        ),
+        (
+            "record --url http://127.0.0.1:1/mcp -- server",
+            2,
+            "error: `tieline record` needs either a command or `--url`, not both\n\n"
+            "hint: For example `tieline record -- npx some-server`\n",
+        ),
+    ],
 )
-COMMANDSef test_each_commands_help_has_an_example(tieline: Tieline, command: str) -> None:
-COMMANDS   code, out, _ = tieline(*command.split(), "--help")
-
-COMMANDS   assert code == 0
-COMMANDS   assert f"Examples:\n    $ tieline {command}" in out
-
-
-COMMANDSef test_the_version_is_one_line(tieline: Tieline) -> None:
-COMMANDS   assert tieline("--version") == (0, "tieline 0.1.0\n", "")
+def test_wrong_use_is_one_sentence_with_a_hint(
+    tieline: Tieline, arguments: str, code: int, message: str
+) -> None:
+    assert tieline(*arguments.split()) == (code, "", message)
 
 
-@COMMANDSytest.mark.parametrize(
-COMMANDS   ("arguments", "code", "message"),
-COMMANDS   [
-COMMANDS       (
-COMMANDS           "recrod",
-COMMANDS           2,
-COMMANDS           "error: No such command 'recrod'. Did you mean 'record'?\n\n"
-COMMANDS           "hint: Run `tieline --help` for the options and an example\n",
-COMMANDS       ),
-COMMANDS       (
-COMMANDS           "run --ready",
-COMMANDS           2,
-COMMANDS           "error: No such option: --ready (Possible options: --ready-file, --record)\n\n"
-COMMANDS           "hint: Run `tieline run --help` for the options and an example\n",
-COMMANDS       ),
-COMMANDS       (
-COMMANDS           "run",
-COMMANDS           2,
-COMMANDS           "error: there is no `tieline.toml` or `.mcp.json` here\n\n"
-COMMANDS           "hint: Name a `tieline.toml`, or the JSON file with `mcpServers` of another client\n",
-COMMANDS       ),
-COMMANDS       (
-COMMANDS           "run nowhere.toml",
-COMMANDS           3,
-COMMANDS           "error: `nowhere.toml` does not exist\n\n"
-COMMANDS           "hint: Name a `tieline.toml`, or the JSON file with `mcpServers` of another client\n",
-COMMANDS       ),
-COMMANDS       (
-COMMANDS           "record",
-COMMANDS           2,
-COMMANDS           "error: `tieline record` needs a server command, or `--url`\n\n"
-COMMANDS           "hint: For example `tieline record -- npx some-server`\n",
-COMMANDS       ),
-COMMANDS       (
-COMMANDS           "record --url http://127.0.0.1:1/mcp -- server",
-COMMANDS           2,
-COMMANDS           "error: `tieline record` needs either a command or `--url`, not both\n\n"
-COMMANDS           "hint: For example `tieline record -- npx some-server`\n",
-COMMANDS       ),
-COMMANDS   ],
-)
-COMMANDSef test_wrong_use_is_one_sentence_with_a_hint(
-COMMANDS   tieline: Tieline, arguments: str, code: int, message: str
-)COMMANDS-> None:
-COMMANDS   assert tieline(*arguments.split()) == (code, "", message)
+def test_a_configuration_with_mistakes_ends_with_3_and_all_of_them(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text('[peers.a]\ncomand = ["x"]\n[limits]\nmax_sessions = 0\n')
+
+    assert tieline("run", "tieline.toml") == (
+        3,
+        "",
+        "error: `tieline.toml` has 2 mistakes\n\n"
+        "  tieline.toml:2: `peers.a.comand` is not a known key; did you mean `command`?\n"
+        "  tieline.toml:4: `limits.max_sessions` must be a whole number of 1 or more, found 0\n\n"
+        "hint: Nothing was started; `docs/reference/config.md` lists every setting\n",
+    )
 
 
-COMMANDSef test_a_configuration_with_mistakes_ends_with_3_and_all_of_them(tieline: Tieline, tmp_path: Path) -> None:
-COMMANDS   (tmp_path / "tieline.toml").write_text('[peers.a]\ncomand = ["x"]\n[limits]\nmax_sessions = 0\n')
+def test_a_configuration_without_peers_is_not_run(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").touch()
+    code, out, err = tieline("run")
 
-COMMANDS   assert tieline("run", "tieline.toml") == (
-COMMANDS       3,
-COMMANDS       "",
-COMMANDS       "error: `tieline.toml` has 2 mistakes\n\n"
-COMMANDS       "  tieline.toml:2: `peers.a.comand` is not a known key; did you mean `command`?\n"
-COMMANDS       "  tieline.toml:4: `limits.max_sessions` must be a whole number of 1 or more, found 0\n\n"
-COMMANDS       "hint: Nothing was started; `docs/reference/config.md` lists every setting\n",
-COMMANDS   )
+    assert (code, out) == (3, "")
+    assert err.endswith("names no peers\n\nhint: Add a table `[peers.NAME]` with a `command` or a `url`\n")
 
 
-COMMANDSef test_a_configuration_without_peers_is_not_run(tieline: Tieline, tmp_path: Path) -> None:
-COMMANDS   (tmp_path / "tieline.toml").touch()
-COMMANDS   code, out, err = tieline("run")
+def test_check_tells_mistakes_as_json_when_asked_to(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text("[limits]\nmax_sessions = 0\n")
+    code, out, err = tieline("check", "tieline.toml", "--json")
 
-COMMANDS   assert (code, out) == (3, "")
-COMMANDS   assert err.endswith("names no peers\n\nhint: Add a table `[peers.NAME]` with a `command` or a `url`\n")
-
-
-COMMANDSef test_check_tells_mistakes_as_json_when_asked_to(tieline: Tieline, tmp_path: Path) -> None:
-COMMANDS   (tmp_path / "tieline.toml").write_text("[limits]\nmax_sessions = 0\n")
-COMMANDS   code, out, err = tieline("check", "tieline.toml", "--json")
-
-COMMANDS   assert (code, err) == (3, "")
-COMMANDS   assert json.loads(out) == {
-COMMANDS       "ok": False,
-COMMANDS       "mistakes": [
-COMMANDS           {
-COMMANDS               "file": "tieline.toml",
-COMMANDS               "line": 2,
-COMMANDS               "key": "limits.max_sessions",
-COMMANDS               "message": "must be a whole number of 1 or more, found 0",
-COMMANDS           }
-COMMANDS       ],
-COMMANDS   }
+    assert (code, err) == (3, "")
+    assert json.loads(out) == {
+        "ok": False,
+        "mistakes": [
+            {
+                "file": "tieline.toml",
+                "line": 2,
+                "key": "limits.max_sessions",
+                "message": "must be a whole number of 1 or more, found 0",
+            }
+        ],
+    }
 
 
-COMMANDSef test_a_dry_check_reads_the_file_and_says_what_does_nothing(tieline: Tieline, tmp_path: Path) -> None:
-COMMANDS   (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x", "timeout": 60}}}')
-COMMANDS   code, out, err = tieline("check", "--dry")
+def test_a_dry_check_reads_the_file_and_says_what_does_nothing(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x", "timeout": 60}}}')
+    code, out, err = tieline("check", "--dry")
 
-COMMANDS   assert code == 0
-COMMANDS   assert out.endswith(".mcp.json` is right: 1 peer\n")
-COMMANDS   assert err.endswith("`mcpServers.a.timeout` is a setting of another client and does nothing here\n")
-COMMANDS   assert err.startswith("warning: ")
-
-
-COMMANDSef test_status_ends_with_1_where_no_gateway_runs(tieline: Tieline) -> None:
-COMMANDS   assert tieline("status") == (1, "no gateway runs\n", "")
-COMMANDS   assert tieline("status", "--json") == (1, "[]\n", "")
+    assert code == 0
+    assert out.endswith(".mcp.json` is right: 1 peer\n")
+    assert err.endswith("`mcpServers.a.timeout` is a setting of another client and does nothing here\n")
+    assert err.startswith("warning: ")
 
 
-COMMANDSef test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
-COMMANDS   reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
-COMMANDS   reader.wait(10)
-COMMANDS   assert reader.stdin is not None
-COMMANDS   command = [
-COMMANDS       sys.executable,
-COMMANDS       "-c",
-COMMANDS       "import sys; from gateway.cli.main import main; sys.exit(main())",
-COMMANDS       "--help",
-COMMANDS   ]
-COMMANDS   done = subprocess.run(command, stdout=reader.stdin, stderr=subprocess.PIPE, timeout=30, check=False)
-COMMANDS   reader.stdin.close()
-
-COMMANDS   assert done.stderr == b""
+def test_status_ends_with_1_where_no_gateway_runs(tieline: Tieline) -> None:
+    assert tieline("status") == (1, "no gateway runs\n", "")
+    assert tieline("status", "--json") == (1, "[]\n", "")
 
 
-@COMMANDSytest.mark.parametrize("command", [["run", "nowhere.toml"], ["record"]])
-COMMANDSef test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_rich(
-COMMANDS   command: list[str],
-)COMMANDS-> None:
-COMMANDS   program = (
-COMMANDS       "import sys; from gateway.cli.main import main; main(); "
-COMMANDS       "sys.exit(' '.join({'typer', 'rich', 'mcp', 'httpx2', 'keyring', 'watchfiles'} & sys.modules.keys()))"
-COMMANDS   )
-COMMANDS   done = subprocess.run(
-COMMANDS       [sys.executable, "-c", program, *command], capture_output=True, text=True, timeout=30, check=False
-COMMANDS   )
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+    reader.wait(10)
+    assert reader.stdin is not None
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from gateway.cli.main import main; sys.exit(main())",
+        "--help",
+    ]
+    done = subprocess.run(command, stdout=reader.stdin, stderr=subprocess.PIPE, timeout=30, check=False)
+    reader.stdin.close()
 
-COMMANDS   assert done.stdout == ""
-COMMANDS   assert done.stderr.splitlines()[-1] == ""
+    assert done.stderr == b""
 
 
-COMMANDSef test_every_module_with_commands_is_a_family() -> None:
-COMMANDS   modules = (Path(__file__).parents[3] / "gateway" / "cli").glob("*.py")
+@pytest.mark.parametrize("command", [["run", "nowhere.toml"], ["record"]])
+def test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_rich(
+    command: list[str],
+) -> None:
+    program = (
+        "import sys; from gateway.cli.main import main; main(); "
+        "sys.exit(' '.join({'typer', 'rich', 'mcp', 'httpx2', 'keyring', 'watchfiles'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], capture_output=True, text=True, timeout=30, check=False
+    )
 
-COMMANDS   assert {path.stem for path in modules if "\ndef register(" in path.read_text()} <= set(FAMILIES)
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1] == ""
+
+
+def test_every_module_with_commands_is_a_family_and_tested_here() -> None:
+    modules = (Path(__file__).parents[3] / "gateway" / "cli").glob("*.py")
+
+    found = {path.stem for path in modules if "\ndef register(" in path.read_text()}
+    assert found == set(FAMILIES)
+    assert found == {command.split()[0] for command in COMMANDS}
