@@ -19,7 +19,19 @@ from gateway.cli.output import BAD_INPUT, INTERRUPTED, WRONG_USE, CliError, tell
 if TYPE_CHECKING:
     import typer
 
-FAMILIES = ("demo", "run", "record", "check", "status", "tools", "frames", "show", "doctor", "export", "bench")
+FAMILIES = (
+    "demo",
+    "run",
+    "record",
+    "check",
+    "status",
+    "tools",
+    "frames",
+    "show",
+    "doctor",
+    "export",
+    "bench",
+)
 """Names of commands, in the order of the help; each is also the name of its module."""
 QUICK = ("run", "record")
 """Families with `quick(arguments)`: the work to do, or None where only the full parser knows."""
