@@ -56,6 +56,8 @@ class Suspensions:
         self._asks = asks
         self._gathering: dict[int, Suspended] = {}
         self._suspended: dict[str, Suspended] = {}
+        self._used: dict[int, set[str]] = {}
+        """Names of the answers that came with a call itself and have been given to its peer."""
         self._count = 0
 
     def withdraw(self, ask: PeerAsk) -> None:
@@ -64,17 +66,34 @@ class Suspensions:
             waiting.asks = {key: other for key, other in waiting.asks.items() if other is not ask}
 
     def gather(self, ask: PeerAsk, call: Call) -> None:
-        """Put a question to those that the core will be given together."""
+        """Put a question to those that the core will be given together, unless it has answered in advance."""
+        key = _input_key(ask.params)
+        if key and self._answered_in_advance(ask, call, key):
+            return
         waiting = self._gathering.get(id(call))
         if waiting is None:
             host = self._session.exchange.host
             waiting = Suspended(call, host.later(GATHER_S, lambda: self._gathered(call)))
             self._gathering[id(call)] = waiting
         self._count += 1
-        key = _input_key(ask.params)
         if not key or key in waiting.asks:
             key = f"{ask.method.partition('/')[0]}_{self._count}"
         waiting.asks[key] = ask
+
+    def _answered_in_advance(self, ask: PeerAsk, call: Call, key: str) -> bool:
+        """Whether the core sent this answer with the call; it is given once, so that asking again asks."""
+        params = bytes(call.params)
+        if b'"inputResponses"' not in params or key in self._used.get(id(call), ()):
+            return False
+        try:
+            answer = translate.read_retry.decode(params).responses.get(key)
+        except msgspec.DecodeError:
+            return False
+        if answer is None or not _fits(ask.method, answer):
+            return False
+        self._used.setdefault(id(call), set()).add(key)
+        self._asks.respond(ask, jsonrpc.response(ask.id, bytes(answer)), synthetic=True)
+        return True
 
     def _gathered(self, call: Call) -> None:
         waiting = self._gathering.pop(id(call), None)
@@ -174,6 +193,7 @@ class Suspensions:
 
     def call_dropped(self, call: Call) -> None:
         """A call has ended or is not waited for: forget what was gathered for it."""
+        self._used.pop(id(call), None)
         waiting = self._gathering.pop(id(call), None)
         if waiting is not None:
             waiting.timer.cancel()

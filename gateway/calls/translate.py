@@ -88,6 +88,8 @@ def without_connection_meta(params: bytes) -> bytes:
             found["_meta"] = Raw(_encode(meta))
         else:
             del found["_meta"]
+    for name in ("inputResponses", "requestState"):
+        found.pop(name, None)
     return _encode(found)
 
 
