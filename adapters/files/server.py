@@ -264,10 +264,11 @@ class Files:
         """The regular files beneath a directory, as paths from the root. Never follows a link."""
         prefix = self._root.relative(path)
         with _handle(self._root.open_directory(path)) as directory:
-            for here, directories, names, _ in os.fwalk(".", dir_fd=directory):
+            for here, directories, names, handle in os.fwalk(".", dir_fd=directory):
                 directories[:] = sorted(name for name in directories if name not in SKIPPED)
                 for name in sorted(names):
-                    yield os.path.normpath(os.path.join(prefix, here, name))
+                    if _is_regular(name, handle):
+                        yield os.path.normpath(os.path.join(prefix, here, name))
 
     def _readable(self, path: str) -> bytes | None:
         try:
@@ -296,6 +297,13 @@ def _handle(descriptor: int) -> Generator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _is_regular(name: str, directory: int) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 def _kind(mode: int) -> Literal["file", "directory", "link", "other"]:

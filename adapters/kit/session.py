@@ -79,7 +79,8 @@ class Session:
             kind = jsonrpc.kind_of(envelope)
         except jsonrpc.BadMessage as bad:
             number = -32700 if bad.reason in ("not-json", "not-utf8") else errors.INVALID_REQUEST
-            self._refuse(bad.id, Refused(number, bad.message))
+            if bad.salvaged.kind != "answer":
+                self._refuse(bad.salvaged.id, Refused(number, bad.message))
             return
         request = envelope.id if isinstance(envelope.id, int | str) else None
         try:

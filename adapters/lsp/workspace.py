@@ -2,7 +2,7 @@
 
 Owns the keeping in step with the disk and the waiting for answers that are whole. Language servers answer
 "nothing" or "a part" while they load, without saying so: an answer counts as complete once the server reports
-no work, has been quiet for a moment, and has given it twice.
+no work, has been quiet for a moment, and has given it twice; "nothing" only after longer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Stamp: TypeAlias = tuple[int, int]
 
 QUIET_S = 0.3
 EMPTY_S = 2.5
-"""How long the server must have been quiet before "nothing" is believed."""
+"""How long a server that does not tell when it has loaded is asked before "nothing" is believed."""
+LOAD_S = 30.0
 POLL_S = 0.1
 SETTLE_S = 15.0
 MAX_FILES = 20_000
@@ -64,8 +65,17 @@ class Workspace:
             ctx.progress(0, message=f"starting {self.server.name}")
             client = await asyncio.shield(self._starting)
             self._client = client
+        deadline = time.monotonic() + LOAD_S
+        while self.server.loaded_by and not self._is_loaded(client) and time.monotonic() < deadline:
+            if client.gone:
+                break
+            await asyncio.sleep(POLL_S / 4)
         self._follow_disk(client)
         return client
+
+    def _is_loaded(self, client: Client) -> bool:
+        """Whether the server has given the sign that it has loaded; False for one that gives none."""
+        return self.server.loaded_by in client.registered
 
     async def settle(
         self, ctx: kit.Context, method: str, ask: Callable[[], Awaitable[Any]]
@@ -81,16 +91,19 @@ class Workspace:
 
         client.watchers.add(tell)
         try:
+            began, pause = time.monotonic(), POLL_S
             answer = await ask()
             if method in self._settled:
                 return answer, True
-            deadline = time.monotonic() + SETTLE_S
-            while time.monotonic() < deadline:
-                await asyncio.sleep(POLL_S)
+            while time.monotonic() < began + SETTLE_S:
+                await asyncio.sleep(pause)
+                # Asking makes some servers report work: ever longer pauses let them fall silent.
+                pause = min(pause * 1.5, 1.0)
                 if client.working or client.quiet_s() < QUIET_S:
                     continue
                 again = await ask()
-                if again == answer and (again or client.quiet_s() >= EMPTY_S):
+                waited = time.monotonic() - began >= EMPTY_S
+                if again == answer and (waited or self._is_loaded(client) or _holds_something(again)):
                     self._settled.add(method)
                     return again, True
                 answer = again
@@ -210,3 +223,8 @@ class Workspace:
                     if len(found) == MAX_FILES:
                         return found
         return found
+
+
+def _holds_something(answer: Any) -> bool:
+    """Whether an answer says more than "nothing"; a report of diagnostics says that with an empty list."""
+    return bool(answer) and not (isinstance(answer, dict) and answer.get("items") == [])  # pyright: ignore[reportUnknownMemberType]

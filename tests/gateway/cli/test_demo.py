@@ -1,0 +1,39 @@
+"""The demo as somebody runs it: everything happens as scripted, in either era, and it leaves a recording."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recordings.store import open_recording
+
+START = "import sys; from gateway.cli.main import main; sys.exit(main())"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_demo_happens_as_scripted_and_leaves_a_recording_and_no_process(tmp_path: Path, era: str) -> None:
+    out = tmp_path / "demo"
+    command = [sys.executable, "-c", START, "demo", "--out", str(out), "--era", era]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 not as scripted" in done.stdout
+    assert "\x1b" not in done.stdout
+    for outcome in ("progress", "cancelled", "decline", "accept", "error"):
+        assert outcome in done.stdout
+    [where] = (out / "recordings").iterdir()
+    recording = open_recording(where)
+    assert {frame.peer for frame in recording} >= {"database", "files", "lsp"}
+
+
+def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    command = [sys.executable, "-c", START, "demo", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "not an empty directory" in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
