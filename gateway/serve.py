@@ -27,6 +27,7 @@ from gateway.runtime.lockfile import read_accepted
 from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World, tell
 from transports.base import Hello, Limits, Link, Receiver, TransportError
+from transports.lines import LineLink
 
 DRAIN_S = 10.0
 """How long calls in flight may take once the gateway is told to end."""
@@ -157,7 +158,10 @@ class Gateway:
 
     def accept(self, link: Link, hello: Hello) -> Receiver:
         """Take in a connection of a core."""
-        return self.exchange.accept(link, hello)
+        core = self.exchange.accept(link, hello)
+        if isinstance(link, LineLink):
+            link.on_eof = core.sent_all
+        return core
 
     def addresses(self) -> list[dict[str, str]]:
         """Return where the gateway can be reached."""

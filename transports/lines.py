@@ -73,6 +73,9 @@ class LineLink:
         self._on_end = on_end
         self._framer = LineFramer(limits.message_bytes)
         self._receiver: Receiver | None = None
+        self.on_eof: Callable[[], bool] | None = None
+        """Asked when the other side has sent its last byte but may still read: True keeps the connection open
+        until `close`."""
         self._queue: list[bytes] = []
         self._rest: memoryview | None = None
         self._queued = 0
@@ -372,6 +375,8 @@ class LineLink:
             why = f" ({error.strerror or error})" if error is not None else ""
             details: dict[str, object] = {"side": "read", "unsent_bytes": self._queued}
             fault = TransportError("closed", f"The other side closed the connection{why}.", details)
+        if fault is None and not self._asked and self.on_eof is not None and self.on_eof():
+            return
         if self._queued and self._broken is None and self._ending.drain_on_eof_s > 0 and not self._asked:
             self._asked = True
             self._fault = fault

@@ -32,18 +32,23 @@ class _Initialize(msgspec.Struct):
 read_initialize: msgspec.json.Decoder[_Initialize] = msgspec.json.Decoder(_Initialize)
 
 
+LEAVING_S = 1.5
+"""How long a core that has sent its last message may still wait for answers: less than clients take to end us."""
+
+
 class Asked:
     """A request that we sent to the core and that it has not answered."""
 
-    __slots__ = ("about", "method", "seq", "then", "token")
+    __slots__ = ("call", "method", "seq", "then", "token")
 
     def __init__(
-        self, method: str, seq: int, then: Callable[[Reply], None], about: Id | None, token: Id | None
+        self, method: str, seq: int, then: Callable[[Reply], None], call: Call | None, token: Id | None
     ) -> None:
         self.method = method
         self.seq = seq
         self.then = then
-        self.about = about
+        self.call = call
+        """The call that cannot go on without the answer, where the gateway asks on its behalf."""
         self.token = token
         """The asking peer's progress token."""
 
@@ -70,6 +75,8 @@ class Core:
         """What waits for `notifications/initialized`."""
         self.delivered: int | None = None
         self.is_full = False
+        self.is_leaving = False
+        """Whether it has sent its last message and only waits for answers."""
         self.is_closed = False
         self._next_ask = 0
 
@@ -107,7 +114,15 @@ class Core:
     def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
         """The core has stopped reading, or reads again: hold back the peers that serve only it."""
         self.is_full = not ready
-        self.session.pressure(self)
+        self.session.pressure()
+
+    def sent_all(self) -> bool:
+        """The core has sent its last message; True while it is owed answers, and the connection is to stay."""
+        if not self.open or self.is_closed:
+            return False
+        self.is_leaving = True
+        self.session.exchange.host.later(LEAVING_S, self.link.close)
+        return True
 
     def closed(self, fault: TransportError | None) -> None:
         """The connection has ended: nobody waits for the answers any more."""
@@ -120,6 +135,8 @@ class Core:
         """Send the answer to one of its requests, written whole."""
         self.delivered = seq
         self.link.send(message, Stamp(kind="response", id=id_, status=status) if self.link.stamped else None)
+        if self.is_leaving and not self.open:
+            self.link.close()
 
     def refuse(self, id_: Id | None, fault: Fault, *, re: int | None = None) -> None:
         """Answer a request with a fault of ours, and record that we did."""
@@ -150,6 +167,7 @@ class Core:
         parent: int,
         then: Callable[[Reply], None],
         peer: str = "",
+        call: Call | None = None,
     ) -> Id:
         """Send a request of a peer to the core under an id of ours; `then` gets the answer."""
         self._next_ask += 1
@@ -161,7 +179,7 @@ class Core:
         seq = self.session.tap.record(
             "request", ">core", message, peer=peer, id=id_, parent=parent, method=method, flags=("synthetic",)
         )
-        self.asked[id_] = Asked(method, seq, then, about, token)
+        self.asked[id_] = Asked(method, seq, then, call, token)
         self.delivered = seq
         stamp = Stamp(kind="request", id=id_, method=method, about=about)
         if not self.initialized:
@@ -169,6 +187,21 @@ class Core:
         else:
             self.link.send(message, stamp if self.link.stamped else None)
         return id_
+
+    def withdraw(self, call: Call, reason: str) -> None:
+        """Take back what was asked on behalf of a call that has ended."""
+        for id_ in [id_ for id_, asked in self.asked.items() if asked.call is call]:
+            del self.asked[id_]
+            self.cancel(id_, reason, about=call.core_id)
+
+    def cancel(self, id_: Id, reason: str, *, about: Id | None, peer: str = "") -> None:
+        """Tell the core that the answer to a question is not needed any more."""
+        method = "notifications/cancelled"
+        message = jsonrpc.notification(method, jsonrpc.encode({"requestId": id_, "reason": reason}))
+        seq = self.session.tap.record(
+            "notification", ">core", message, peer=peer, method=method, flags=("synthetic",)
+        )
+        self.notify(message, method, about=about, seq=seq)
 
     def release(self) -> None:
         """The core is initialized: send what waited for that."""
@@ -189,9 +222,9 @@ class Core:
             msgspec.ValidationError: If they are not of that shape.
         """
         view = read_initialize.decode(params or b"{}")
+        self.capabilities = msgspec.json.decode(view.capabilities, type=dict[str, Any])
         self.era = "legacy"
         self.version = view.version
-        self.capabilities = msgspec.json.decode(view.capabilities, type=dict[str, Any])
         self.client = Client(
             version=view.version,
             info=bytes(view.client),
@@ -253,8 +286,8 @@ def mcp_token(params: bytes, token: Id) -> tuple[bytes, Id | None]:
     meta = msgspec.json.decode(members["_meta"], type=dict[str, msgspec.Raw])
     if "progressToken" not in meta:
         return params, None
-    theirs = msgspec.json.decode(meta["progressToken"])
-    if not isinstance(theirs, int | str) or isinstance(theirs, bool):
+    theirs = jsonrpc.as_id(msgspec.json.decode(meta["progressToken"]))
+    if theirs is None:
         return params, None
     meta["progressToken"] = msgspec.Raw(jsonrpc.encode(token))
     members["_meta"] = msgspec.Raw(msgspec.json.encode(meta))
