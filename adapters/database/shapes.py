@@ -1,0 +1,152 @@
+"""What the database tools give back, and the form of their one question. Every result has a text for the model too.
+
+Owns shapes and their texts. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+
+class Database(msgspec.Struct, kw_only=True):
+    """One database that can be asked."""
+
+    name: str
+    engine: str
+    version: str
+    file: str
+    access: Literal["read", "write"]
+    read_only: str
+    """How reading only is kept: `enforced` by the engine."""
+
+
+class Databases(msgspec.Struct, kw_only=True):
+    """All databases."""
+
+    databases: list[Database]
+
+    def text(self) -> str:
+        """One database a line."""
+        return "\n".join(
+            f"{each.name}: {each.engine} {each.version}, {each.access}" for each in self.databases
+        )
+
+
+class Column(msgspec.Struct, kw_only=True):
+    """A column of a table, as declared."""
+
+    name: str
+    type: str
+    nullable: bool
+    default: str | None
+    primary_key: bool
+
+
+class Index(msgspec.Struct, kw_only=True):
+    """An index of a table."""
+
+    name: str
+    columns: list[str | None]
+    unique: bool
+
+
+class Reference(msgspec.Struct, kw_only=True):
+    """A foreign key: `column` here points to `table.target`."""
+
+    column: str
+    table: str
+    target: str | None
+
+
+class Table(msgspec.Struct, kw_only=True):
+    """A table or view."""
+
+    name: str
+    kind: str
+    columns: list[Column]
+    indexes: list[Index]
+    references: list[Reference]
+
+
+class Schema(msgspec.Struct, kw_only=True):
+    """Tables and views by name. `next` asks for the following ones."""
+
+    database: str
+    tables: list[Table]
+    next: str | None = None
+
+    def text(self) -> str:
+        """One table a line, with its columns."""
+        lines: list[str] = []
+        for table in self.tables:
+            columns = ", ".join(f"{column.name} {column.type}".strip() for column in table.columns)
+            lines.append(f"{table.name}({columns})")
+        return "\n".join([*lines, f"(more, from {self.next})"] if self.next else lines) or "(no tables)"
+
+
+class ResultColumn(msgspec.Struct, kw_only=True):
+    """A column of a result. SQLite types values, not columns: `type` names all that this page holds."""
+
+    name: str
+    type: str
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """A page of rows. `truncated` says which limit ended it; `next` is the cursor for what follows."""
+
+    database: str
+    columns: list[ResultColumn]
+    rows: list[list[Any]]
+    row_count: int
+    truncated: Literal["rows", "bytes"] | None = None
+    next: str | None = None
+
+    def text(self) -> str:
+        """A table with tabs, a line a row."""
+        lines = ["\t".join(column.name for column in self.columns)]
+        lines += ["\t".join(_plain(cell) for cell in row) for row in self.rows]
+        if self.next:
+            lines.append(f"(more: {self.truncated} limit, cursor {self.next})")
+        return "\n".join(lines)
+
+
+class Exported(msgspec.Struct, kw_only=True):
+    """A result that was written to a file."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    def text(self) -> str:
+        """The file and its size."""
+        return f"{self.file}: {self.rows} rows, {self.bytes} bytes"
+
+
+class Change(msgspec.Struct, kw_only=True):
+    """What a statement changed, or would change."""
+
+    database: str
+    rows_affected: int
+    committed: bool
+
+    def text(self) -> str:
+        """What was done."""
+        return (
+            f"{self.rows_affected} rows {'changed' if self.committed else 'would change'} in {self.database}"
+        )
+
+
+class Confirm(msgspec.Struct, kw_only=True):
+    """The form that is shown before a change that destroys."""
+
+    confirm: Annotated[bool, msgspec.Meta(title="Go on", description="Make this change")]
+
+
+def _plain(cell: Any) -> str:
+    if cell is None:
+        return "NULL"
+    text = cell if isinstance(cell, str) else msgspec.json.encode(cell).decode()
+    return text.replace("\t", "\\t").replace("\n", "\\n")
