@@ -13,7 +13,7 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.core_state import Core
-from gateway.calls.peer_state import Peer, progress_token
+from gateway.calls.peer_state import Peer, read_member
 from gateway.calls.suspend import Suspensions
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, METHOD_NOT_FOUND, Fault, error_object
@@ -27,20 +27,26 @@ if TYPE_CHECKING:
 class PeerAsk:
     """One open question of a peer."""
 
-    __slots__ = ("call", "core", "core_id", "id", "life", "method", "params", "peer", "seq", "token")
+    __slots__ = ("call", "core", "core_id", "id", "life", "method", "params", "peer", "seq", "session")
 
-    def __init__(self, peer: Peer, id_: Id, method: str, params: bytes, seq: int, call: Call | None) -> None:
+    def __init__(self, session: Session, peer: Peer, envelope: Envelope, seq: int, call: Call | None) -> None:
+        self.session = session
         self.peer = peer
         self.life = peer.life
-        self.id = id_
-        self.method = method
-        self.params = params
+        self.id: Id = envelope.id  # pyright: ignore[reportAttributeAccessIssue] - kind_of has checked it
+        self.method = envelope.method
+        self.params = bytes(envelope.params)
         self.seq = seq
         self.call = call
         """The call that it is asked about, as far as the transport or the pending table tells."""
         self.core: Core | None = None
         self.core_id: Id | None = None
         """The id under which a legacy core was asked."""
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether the connection that it came on is still there."""
+        return self.life == self.peer.life and self.peer.link is not None
 
 
 class Asks:
@@ -54,7 +60,6 @@ class Asks:
     def peer_asked(self, peer: Peer, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
         """One request of a peer: passed to the core, or answered with why it cannot be."""
         session = self._session
-        id_: Id = envelope.id  # pyright: ignore[reportAssignmentType] - kind_of has checked it
         method = envelope.method
         call = about(session, peer, origin)
         seq = session.tap.record(
@@ -63,17 +68,17 @@ class Asks:
             data,
             peer=peer.name,
             life=peer.life,
-            id=id_,
+            id=envelope.id,
             parent=call.seq if call is not None else None,
             after=peer.delivered,
             method=method,
         )
-        ask = PeerAsk(peer, id_, method, bytes(envelope.params), seq, call)
-        if id_ in peer.asks:
-            self.refuse(ask, INVALID_REQUEST, f"id {id_!r} is in flight already", known=False)
+        ask = PeerAsk(session, peer, envelope, seq, call)
+        if ask.id in peer.asks:
+            self.refuse(ask, INVALID_REQUEST, f"id {ask.id!r} is in flight already", known=False)
             return
         if method == "ping":
-            self.respond(ask, jsonrpc.response(id_, b"{}"), synthetic=True)
+            self.respond(ask, jsonrpc.response(ask.id, b"{}"), synthetic=True)
             return
         if len(peer.asks) >= peer.limit:
             self.refuse(ask, -32000, "too many questions are open", known=False)
@@ -101,7 +106,7 @@ class Asks:
 
     def progress(self, core: Core, envelope: Envelope) -> None:
         """Progress of the core on something that a peer has asked."""
-        token = progress_token(envelope)
+        token = read_member(envelope, "progressToken")
         asked = core.asked.get(token) if token is not None else None
         ask = self._of_core.get((id(core), token)) if token is not None else None
         if asked is None or asked.token is None or ask is None:
@@ -128,6 +133,7 @@ class Asks:
             ask.params,
             about=about,
             parent=ask.seq,
+            seq=ask.seq,
             then=lambda reply: self._answer(ask, reply),
             peer=ask.peer.name,
         )
@@ -136,21 +142,20 @@ class Asks:
     def _answer(self, ask: PeerAsk, reply: Reply) -> None:
         if ask.core is not None and ask.core_id is not None:
             self._of_core.pop((id(ask.core), ask.core_id), None)
-        if reply.error:
+        if reply.fault is not None:
+            self.refuse(ask, -32000, reply.fault.message)
+        elif reply.error:
             self.respond(ask, jsonrpc.error(ask.id, reply.error), seq=reply.seq)
         else:
             self.respond(ask, jsonrpc.response(ask.id, reply.result), seq=reply.seq)
 
     def peer_cancelled(self, peer: Peer, envelope: Envelope) -> None:
         """A peer does not want to know any more."""
-        try:
-            params = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any])
-        except msgspec.DecodeError:
-            return
-        id_ = params.get("requestId")
-        ask = peer.asks.pop(id_, None) if isinstance(id_, int | str) else None
+        id_ = read_member(envelope, "requestId")
+        ask = peer.asks.pop(id_, None) if id_ is not None else None
         if ask is None:
             return
+        params = msgspec.json.decode(envelope.params, type=dict[str, Any])
         self.suspensions.withdraw(ask)
         if ask.core is not None and ask.core_id is not None:
             self._of_core.pop((id(ask.core), ask.core_id), None)
@@ -158,21 +163,15 @@ class Asks:
                 self._cancel_at_core(ask, str(params.get("reason", "")))
 
     def _cancel_at_core(self, ask: PeerAsk, reason: str) -> None:
-        if ask.core is None:
-            return
-        method = "notifications/cancelled"
-        message = jsonrpc.notification(method, jsonrpc.encode({"requestId": ask.core_id, "reason": reason}))
-        seq = self._session.tap.record(
-            "notification", ">core", message, peer=ask.peer.name, method=method, flags=("synthetic",)
-        )
-        about = ask.call.core_id if ask.call is not None else None
-        ask.core.notify(message, method, about=about, seq=seq)
+        if ask.core is not None and ask.core_id is not None:
+            about = ask.call.core_id if ask.call is not None else None
+            ask.core.cancel(ask.core_id, reason, about=about, peer=ask.peer.name)
 
     def respond(
         self, ask: PeerAsk, message: bytes, *, seq: int | None = None, synthetic: bool = False
     ) -> None:
         """Answer a question, with a message written whole; nothing where its asker has gone."""
-        if ask.life != ask.peer.life or ask.peer.link is None:
+        if not ask.is_answerable:
             return
         if synthetic:
             seq = self._session.tap.record(
@@ -183,6 +182,8 @@ class Asks:
 
     def refuse(self, ask: PeerAsk, number: int, why: str, *, known: bool = True) -> None:
         """Tell a peer why its question has no answer. `known` is False where the id is another question's."""
+        if not ask.is_answerable:
+            return
         fault = Fault(code="invalid_request", message=why, reason="no_ui", jsonrpc=number)
         message = jsonrpc.error(ask.id, error_object(fault))
         seq = self._session.tap.record(
@@ -190,8 +191,8 @@ class Asks:
         )
         if known:
             self.respond(ask, message, seq=seq)
-        elif ask.peer.link is not None:
-            ask.peer.notify(message, "")
+        else:
+            ask.peer.send_answer(message, ask.id)
 
 
 def about(session: Session, peer: Peer, origin: Origin | None) -> Call | None:

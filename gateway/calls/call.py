@@ -54,6 +54,7 @@ class Call:
         "name",
         "op",
         "params",
+        "parent",
         "peer",
         "peer_id",
         "seq",
@@ -93,12 +94,21 @@ class Call:
         self.level = ""
         """The log level that a request of the modern era asks for."""
         self.deadline = 0
-        """Host nanoseconds; 0 is none."""
+        """Nanoseconds of its session's tap; 0 is none."""
         self.shape: Shape = "same"
         self.op = 0
+        """The operation that it is a leg of: the frame of the first request; 0 where it is alone."""
+        self.parent: int | None = None
+        """The frame that made this leg necessary."""
         self.headers: tuple[tuple[str, str], ...] = ()
         """HTTP headers of the core's request that travel on."""
         self.leg: Call | None = None
         """The leg under way, where the call takes several."""
         self.suspended = False
         """Whether the core was given `input_required` and will come back with another id."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the core still waits under the id that this call has. Ids are used again: only identity tells."""
+        core = self.core
+        return core is not None and core.open.get(self.core_id) is self  # pyright: ignore[reportArgumentType] - None is no key

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import compress
+from operator import not_
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
+_ANNOTATION = param_headers.ANNOTATION.encode()
 LONGEST_NAME = 128
 """The longest name that the specification lets a tool have."""
 
@@ -34,6 +38,16 @@ class Listing(msgspec.Struct):
 
     items: list[Raw]
     next_cursor: str | None
+
+
+class _Tool(msgspec.Struct):
+    """What is read of a tool whose arguments travel as headers."""
+
+    name: str
+    schema: Any = msgspec.field(name="inputSchema", default=None)
+
+
+_read_tool: msgspec.json.Decoder[_Tool] = msgspec.json.Decoder(_Tool)
 
 
 def read_page(method: str, result: bytes) -> Listing:
@@ -116,7 +130,7 @@ class Catalog:
         return peer in self._kinds[method].by_peer
 
     def forget(self, peer: str, method: str) -> None:
-        """The peer's list has changed: the next use must fetch it again. Names stay resolvable until then."""
+        """The peer's list has changed: the next use must fetch it again. Until then only qualified names resolve."""
         kind = self._kinds[method]
         kind.stale = True
         kind.by_peer.pop(peer, None)
@@ -131,27 +145,33 @@ class Catalog:
             except msgspec.DecodeError:
                 continue
             found.append(Item(peer, name, bytes(raw)))
-            if method == "tools/list" and param_headers.ANNOTATION.encode() in bytes(raw):
-                schema = msgspec.json.decode(raw).get("inputSchema")
-                self._headers[(peer, name)] = param_headers.annotated(schema)
+            if method == "tools/list":
+                self._note_headers(peer, raw)
         kind = self._kinds[method]
         kind.by_peer[peer] = found
         kind.stale = True
 
     def observe(self, peer: str, result: bytes) -> None:
         """Take note of a page of tools that passes through untouched: its `x-mcp-header` annotations."""
-        if param_headers.ANNOTATION.encode() in result:
-            page = read_page("tools/list", result)
-            for raw in page.items:
-                tool = msgspec.json.decode(raw)
-                self._headers[(peer, tool.get("name"))] = param_headers.annotated(tool.get("inputSchema"))
+        if _ANNOTATION in result:
+            with suppress(msgspec.DecodeError):
+                for raw in read_page("tools/list", result).items:
+                    self._note_headers(peer, raw)
+
+    def _note_headers(self, peer: str, raw: bytes) -> None:
+        if _ANNOTATION in bytes(raw):
+            with suppress(msgspec.DecodeError):
+                tool = _read_tool.decode(raw)
+                self._headers[(peer, tool.name)] = param_headers.annotated(tool.schema)
 
     def header_params(self, peer: str, tool: str, params: bytes) -> tuple[tuple[str, str], ...]:
         """Return the `Mcp-Param-*` headers of a call, from what the tool's schema asks for."""
         tokens = self._headers.get((peer, tool))
         if not tokens:
             return ()
-        return param_headers.headers(tokens, msgspec.json.decode(params).get("arguments"))
+        return param_headers.headers(
+            tokens, msgspec.json.decode(params, type=dict[str, Any]).get("arguments")
+        )
 
     def items(self, method: str) -> list[Item]:
         """Return what is offered, in the order of the configuration and then of each peer."""
@@ -199,44 +219,56 @@ class Catalog:
 
     def _name(self, method: str, kind: _Kind) -> None:
         named = method in ("tools/list", "prompts/list")
-        bare: dict[str, list[Item]] = {}
-        kind.offered = {}
-        ordered = [item for peer in self._peers for item in kind.by_peer.get(peer, [])]
-        for item in ordered:
-            if method == "tools/list":
-                if not self._offers(item.peer, item.original):
-                    item.bare = "\0"
-                    continue
-                item.held = self._judge is not None and self._judge(item.peer, item.original, item.raw)
-                if item.held:
-                    item.bare = "\0"
-                    continue
-            item.bare = item.original
+        items = [item for peer in self._peers for item in kind.by_peer.get(peer, [])]
+        if method == "tools/list":
+            items = [item for item in items if self._is_offered(item)]
+        owners: dict[str, set[str]] = {}
+        for item in items:
+            item.bare, item.offered = item.original, ""
             if named:
                 item.bare = self._peers[item.peer].tools.rename.get(item.original, item.original)
                 self._look_odd(item.peer, item.bare)
-            bare.setdefault(item.bare, []).append(item)
+            owners.setdefault(item.bare, set()).add(item.peer)
+        if named:
+            self._tell_collisions(owners)
         if method == "tools/list":
-            self._tell_confusable(bare)
-        for item in ordered:
-            owners = bare.get(item.bare, [])
-            if owners:
-                self._offer(kind, item, owners, named=named)
+            self._tell_confusable(owners)
+        taken: dict[str, Item] = {}
+        prefixed = [
+            named and self._must_prefix(item.peer, collides=len(owners[item.bare]) > 1) for item in items
+        ]
+        # Qualified names first: a bare one that is in their way has a qualified one to fall back on.
+        for item in compress(items, prefixed):
+            self._take(taken, item, f"{self._prefix(item.peer)}{item.bare}")
+        for item in compress(items, map(not_, prefixed)):
+            self._take(taken, item, item.bare, named=named)
+        kind.offered = {item.offered: item for item in items if item.offered}
 
-    def _offer(self, kind: _Kind, item: Item, owners: list[Item], *, named: bool) -> None:
-        name = item.bare
-        peers = {owner.peer for owner in owners}
-        prefix = self._prefix(item.peer)
-        if named and self._must_prefix(item.peer, collides=len(peers) > 1):
-            item.offered = f"{prefix}{name}"
-        elif owners[0] is item:
+    def _is_offered(self, item: Item) -> bool:
+        """Whether a tool passes the filter and is not held back."""
+        if not self._offers(item.peer, item.original):
+            return False
+        item.held = self._judge is not None and self._judge(item.peer, item.original, item.raw)
+        return not item.held
+
+    def _take(self, taken: dict[str, Item], item: Item, name: str, *, named: bool = False) -> None:
+        """Give an item a name, if it is still free; `named` lets it fall back on its qualified one."""
+        winner = taken.setdefault(name, item)
+        if winner is item:
             item.offered = name
-        else:
-            item.offered = ""
-        if len(peers) > 1 and named:
-            self._tell(f"`{name}` is offered by {', '.join(sorted(peers))}: {self._rule()}")
-        if item.offered and item.offered not in kind.offered:
-            kind.offered[item.offered] = item
+            return
+        if winner.peer == item.peer:
+            return
+        qualified = f"{self._prefix(item.peer)}{item.bare}"
+        if named and self._config.prefix != "never" and taken.setdefault(qualified, item) is item:
+            item.offered = qualified
+        elif winner.bare != item.bare:
+            self._tell(f"`{item.bare}` of {item.peer} is not listed: {winner.peer} offers the name `{name}`")
+
+    def _tell_collisions(self, owners: Mapping[str, set[str]]) -> None:
+        for name, peers in owners.items():
+            if len(peers) > 1:
+                self._tell(f"`{name}` is offered by {', '.join(sorted(peers))}: {self._rule()}")
 
     def _must_prefix(self, peer: str, *, collides: bool) -> bool:
         if self._config.prefix == "always" or self._peers[peer].prefix:
@@ -270,9 +302,9 @@ class Catalog:
         elif any(unicodedata.category(char) in ("Cc", "Cf") for char in name):
             self._tell(f"{peer} offers a name with control characters: {name!r}")
 
-    def _tell_confusable(self, bare: dict[str, list[Item]]) -> None:
+    def _tell_confusable(self, found: Iterable[str]) -> None:
         alike: dict[str, list[str]] = {}
-        for name in bare:
+        for name in found:
             alike.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(name)
         for names in alike.values():
             if len(names) > 1:

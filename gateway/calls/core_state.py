@@ -166,19 +166,25 @@ class Core:
         about: Id | None,
         parent: int,
         then: Callable[[Reply], None],
+        seq: int | None = None,
         peer: str = "",
         call: Call | None = None,
     ) -> Id:
-        """Send a request of a peer to the core under an id of ours; `then` gets the answer."""
+        """Send a request of a peer to the core under an id of ours; `then` gets the answer.
+
+        `seq` is the frame of the peer's own request where it is passed on as it is: there is nothing more to
+        record of it then, and the core's answer is an answer to that frame.
+        """
         self._next_ask += 1
         id_ = self._next_ask
         token = None
         if b'"progressToken"' in params:
             params, token = mcp_token(params, id_)
         message = jsonrpc.request(id_, method, params)
-        seq = self.session.tap.record(
-            "request", ">core", message, peer=peer, id=id_, parent=parent, method=method, flags=("synthetic",)
-        )
+        if seq is None:
+            seq = self.session.tap.record(
+                "request", ">core", message, peer=peer, id=id_, parent=parent, method=method, flags=("synthetic",)
+            )
         self.asked[id_] = Asked(method, seq, then, call, token)
         self.delivered = seq
         stamp = Stamp(kind="request", id=id_, method=method, about=about)

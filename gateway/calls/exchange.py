@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from msgspec import Raw
-
-from gateway.calls.catalog import Judge, read_page
+from gateway.calls.catalog import Judge
 from gateway.calls.core_state import Core
 from gateway.calls.handshake import Handshake
 from gateway.calls.peer_state import Client, Peer
@@ -102,8 +100,6 @@ class Exchange:
         self.shared: dict[str, Peer] = {}
         self.is_draining = False
         self.is_watching = False
-        self.on_tools: Callable[[Session, str, list[Raw]], None] | None = None
-        """Called with each whole list of tools that a peer has given."""
         self.on_notice: Callable[[str], None] | None = None
         self.on_empty: Callable[[], None] | None = None
         """Called when the last session has ended."""
@@ -193,36 +189,23 @@ class Exchange:
     def _sweep(self) -> None:
         self.is_watching = False
         busy = False
-        for session in list(self.sessions):
-            now = session.tap.now()
-            for peer in session.peers():
-                calls = [*peer.pending.values(), *peer.waiting]
-                for call in calls:
-                    if call.session is not session:
-                        continue
-                    if call.deadline and call.deadline <= now:
-                        session.expire(call)
-                    elif call.deadline:
-                        busy = True
+        for peer in self._peers():
+            for call in [*peer.pending.values(), *peer.waiting]:
+                if call.deadline and call.deadline <= call.session.tap.now():
+                    call.session.expire(call)
+                elif call.deadline:
+                    busy = True
         if busy:
             self.watch()
+
+    def _peers(self) -> list[Peer]:
+        own = [peer for session in self.sessions for seat in session.seats.values() for peer in seat.peers]
+        return list(dict.fromkeys((*self.shared.values(), *own)))
 
     def tell(self, sentence: str) -> None:
         """Tell people something that they may want to act on."""
         if self.on_notice is not None:
             self.on_notice(sentence)
-
-    def saw_tools(self, session: Session, peer: str, result: bytes) -> None:
-        """A page of tools has passed; looked at only where somebody keeps track of definitions."""
-        if self.on_tools is not None:
-            page = read_page("tools/list", result)
-            if page.next_cursor is None:
-                self.on_tools(session, peer, page.items)
-
-    def saw_items(self, session: Session, peer: str, items: Iterable[Raw]) -> None:
-        """The whole list of a peer's tools has been fetched."""
-        if self.on_tools is not None:
-            self.on_tools(session, peer, list(items))
 
     def peers_named(self, name: str) -> list[Peer]:
         """Return every connection to one configured peer, over all sessions."""

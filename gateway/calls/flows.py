@@ -145,7 +145,6 @@ class Flows:
     def _passed_list(self, call: Call, peer: str, reply: Reply) -> None:
         if reply.result:
             self._session.catalog.observe(peer, reply.result)
-            self._session.exchange.saw_tools(self._session, peer, reply.result)
         self._session.finish(call, reply)
 
     def _list(self, request: Request) -> Flow:
@@ -193,8 +192,6 @@ class Flows:
             self.notice(f"{peer.name} has more than {MOST_PAGES} pages of `{method}`; the list ends there")
         for name, found in items.items():
             session.catalog.put(name, method, found)
-            if method == "tools/list":
-                session.exchange.saw_items(session, name, found)
         session.catalog.items(method)
         notices, session.catalog.notices = session.catalog.notices, []
         for notice in notices:
@@ -225,6 +222,8 @@ class Flows:
             return
 
         def found(_: Any) -> None:
+            if not call.is_open:
+                return
             owner = session.catalog.find(list_method, name)
             if owner is None:
                 session.finish(call, Reply(fault=self._nobody(list_method, name)))
@@ -249,6 +248,8 @@ class Flows:
             return
 
         def found(_: Any) -> None:
+            if not call.is_open:
+                return
             peer = session.catalog.find_uri(uri)
             if peer is None:
                 session.finish(call, Reply(fault=self._nobody("resources/list", uri)))
@@ -335,7 +336,7 @@ class Flows:
             refused = [method for method, _ in requests if not core.can(method)]
             if refused:
                 return Reply(fault=_cannot(peer, refused[0]))
-            answers = yield AskCore(core, requests, about=call.core_id, parent=reply.seq)
+            answers = yield AskCore(core, requests, call=call, parent=reply.seq)
             bad = next((answer for answer in answers if not answer.ok), None)
             if bad is not None:
                 return bad
@@ -347,7 +348,7 @@ class Flows:
             if asked.state is not None:
                 more["requestState"] = asked.state
             params = translate.with_members(bytes(call.params), more)
-            [reply] = yield Ask([(peer, call.method, params)], core=core, parent=call)
+            [reply] = yield Ask([(peer, call.method, params)], core=core, parent=call, cause=reply.seq)
             asked = translate.input_required(reply.result) if reply.result else None
         why = f"{peer.name} has asked {MOST_ROUNDS} times about one call"
         return Reply(

@@ -13,6 +13,7 @@ import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
+from gateway.calls.peer_state import ACKNOWLEDGED, subscription_id
 from gateway.calls.request import Request, read_named
 from gateway.calls.steps import Ask, Flow, Settle, run
 from gateway.protocol import jsonrpc, mcp
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from gateway.calls.session import Session
 
 LISTEN = "subscriptions/listen"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 UPDATED = "notifications/resources/updated"
 
 
@@ -306,7 +306,7 @@ class Listens:
     def heard(self, peer: Peer, data: bytes, envelope: Envelope, seq: int) -> bool:
         """Give a change of a peer to who listens; False where it is nobody's subscription and goes to legacy cores."""
         method = envelope.method
-        id_, uri = _subscription_of(envelope)
+        id_, uri = subscription_id(envelope), _uri_of(envelope)
         if method == ACKNOWLEDGED:
             self._heard_acknowledged(peer, envelope, id_)
             return True
@@ -382,12 +382,8 @@ def _declares(peer: Peer, capability: str, feature: str) -> bool:
     return isinstance(declared, dict) and bool(declared.get(feature))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
-def _subscription_of(envelope: Envelope) -> tuple[Id | None, str]:
+def _uri_of(envelope: Envelope) -> str:
     try:
-        params = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any])
+        return mcp.read_named.decode(envelope.params or b"{}").uri
     except msgspec.DecodeError:
-        return None, ""
-    meta = params.get("_meta")
-    id_ = meta.get(mcp.META_SUBSCRIPTION) if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    uri = params.get("uri")
-    return id_ if isinstance(id_, int | str) else None, uri if isinstance(uri, str) else ""
+        return ""

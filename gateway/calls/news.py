@@ -12,7 +12,7 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.asks import about
 from gateway.calls.call import Call
-from gateway.calls.peer_state import Peer, progress_token
+from gateway.calls.peer_state import Peer, read_member
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Origin
@@ -33,9 +33,10 @@ class News:
         call = about(self._session, peer, origin)
         flags: tuple[str, ...] = ()
         if method == "notifications/progress":
-            call = peer.pending.get(progress_token(envelope))  # pyright: ignore[reportArgumentType]
+            token = read_member(envelope, "progressToken")
+            call = peer.pending.get(token) if token is not None else None
             if call is None or call.token is None or call.core is None or call.suspended:
-                flags = ("late",) if call is None else ("orphan",)
+                flags = ("late",) if call is None and peer.has_used(token) else ("orphan",)
         seq = self._session.tap.record(
             "notification",
             "peer>",

@@ -14,7 +14,7 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import Fault
+from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unrecorded
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Salvaged
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 
 State: TypeAlias = Literal["idle", "starting", "handshake", "ready", "failed", "stopped"]
 
-TO_ONE = ("notifications/progress", "notifications/cancelled", "notifications/subscriptions/acknowledged")
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+TO_ONE = ("notifications/progress", "notifications/cancelled", ACKNOWLEDGED)
 """Notifications that belong to one session, even where several share the peer."""
+NEVER_CANCELLED = ("initialize", "server/discover")
+"""Handshakes: no peer has to know a cancellation before it has answered one."""
 FLOOD_BURST = 20_000
 FLOOD_RATE = 5_000
-"""Progress and log notifications per second that a peer may send for long, and at once."""
+"""Notifications that a peer may send at once, and per second for long."""
+MOST_JUNK = 1000
+"""Pieces of junk that are recorded of one peer."""
 REMEMBERED_IDS = 4096
 """How many ids of calls that ended early are kept, to tell a late answer from a foreign one."""
 
@@ -88,7 +93,7 @@ class Peer:
         self._early: dict[Id, None] = {}
         self._full = False
         self._tokens = float(FLOOD_BURST)
-        self._tokens_at = 0
+        self._tokens_at = host.now()
         self._dropped = 0
         self._junk = 0
 
@@ -115,8 +120,16 @@ class Peer:
             self.state = "stopped"
             return
         self.state = "stopped"
-        self._fail_all(Fault(code="io", message=f"{self.name} is shutting down", reason="draining"))
+        self._fail_all(self.stopping)
+        self._tell_settled()
+        for session in self.sessions:
+            session.asks.peer_lost(self)
         self.host.disconnect(self)
+
+    @property
+    def stopping(self) -> Fault:
+        """Why a stopped peer takes no calls."""
+        return Fault(code="io", message=f"{self.name} is shutting down", reason="draining", peer=self.name)
 
     def adjust(self, config: PeerConfig) -> None:
         """Take over settings that need no new connection."""
@@ -128,8 +141,6 @@ class Peer:
         self.link = link
         self.life += 1
         self.state = "handshake"
-        self._next_id = 0
-        self._early.clear()
         self.note("open", {"life": self.life})
         if self.shakes is not None:
             self.shakes(self)
@@ -152,6 +163,7 @@ class Peer:
         """The peer could not be started, or its handshake failed: whoever waits is told why."""
         self.state = "failed"
         self.fault = fault
+        self.link = None
         self.note("fault", {"reason": fault.reason, "message": fault.message})
         self._fail_all(fault)
         self._tell_settled()
@@ -209,11 +221,16 @@ class Peer:
                 peer=self.name,
                 life=self.life,
                 id=id_,
+                parent=call.parent,
                 op=call.op or None,
                 method=call.method,
                 name=call.name,
                 flags=("synthetic",),
             )
+            if call.seq < 0:
+                self.pending.pop(id_)
+                call.session.answered(call, Reply(fault=unrecorded()))
+                return
         self.delivered = call.seq
         link.send(message, self._stamp(call, params) if link.stamped else None)
 
@@ -229,23 +246,40 @@ class Peer:
             self.link.send(message, stamp if self.link.stamped else None)
 
     def respond(self, message: bytes, id_: Id) -> None:
-        """Answer a request of the peer, written whole."""
+        """Answer an open question of the peer, with a message written whole."""
         self.asks.pop(id_, None)
+        self.send_answer(message, id_)
+
+    def send_answer(self, message: bytes, id_: Id) -> None:
+        """Answer a request of the peer that was never an open question."""
         if self.link is not None:
             stamp = Stamp(kind="response", id=id_, version=self.version)
             self.link.send(message, stamp if self.link.stamped else None)
 
     def give_up(self, call: Call, *, reason: str) -> None:
-        """Forget a call that was sent, and tell the peer: the answer will be late."""
+        """Forget a call, and tell the peer if it was sent."""
+        if self.forget(call):
+            self.cancel(call, reason=reason)
+
+    def forget(self, call: Call) -> bool:
+        """Wait for a call no longer: its answer will be late. Returns whether it was sent."""
         id_ = call.peer_id
-        if id_ is None or self.pending.pop(id_, None) is None:
+        if id_ is None or self.pending.get(id_) is not call:
             if call in self.waiting:
                 self.waiting.remove(call)
-            return
+            return False
+        del self.pending[id_]
         self._early[id_] = None
         if len(self._early) > REMEMBERED_IDS:
             del self._early[next(iter(self._early))]
-        if self.link is None or (self.link.stamped and self.link.cancel(id_)):
+        return True
+
+    def cancel(self, call: Call, *, reason: str) -> None:
+        """Tell the peer that nobody waits for a call that was sent."""
+        id_ = call.peer_id
+        if id_ is None or self.link is None or (self.link.stamped and self.link.cancel(id_)):
+            return
+        if call.method in NEVER_CANCELLED:
             return
         params = jsonrpc.encode({"requestId": id_, "reason": reason})
         self.notify(jsonrpc.notification("notifications/cancelled", params), "notifications/cancelled")
@@ -275,16 +309,21 @@ class Peer:
         if kind in ("response", "error"):
             self._answer(data, envelope, kind)
         elif kind == "notification":
-            if envelope.method in ("notifications/progress", "notifications/message") and self._floods():
+            if self._floods(envelope.method):
                 return
-            about_one = origin is not None and origin.about in self.pending
-            if len(self.sessions) > 1 and not about_one and envelope.method not in TO_ONE:
-                for session in list(self.sessions):
-                    session.news.peer_notified(self, data, envelope, origin)
+            session = self._session_of(origin, envelope)
+            if session is not None:
+                session.news.peer_notified(self, data, envelope, origin)
                 return
-            self._session_of(origin, envelope).news.peer_notified(self, data, envelope, origin)
+            concerned = self.sessions[:1] if envelope.method in TO_ONE else list(self.sessions)
+            for session in concerned:
+                session.news.peer_notified(self, data, envelope, origin)
         else:
-            self._session_of(origin, envelope).asks.peer_asked(self, data, envelope, origin)
+            session = self._session_of(origin, envelope)
+            if session is not None:
+                session.asks.peer_asked(self, data, envelope, origin)
+            else:
+                self._refuse(envelope)
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message: kept, counted, and answered for where their id can be read."""
@@ -296,11 +335,12 @@ class Peer:
     def failed(self, fault: TransportError) -> None:
         """One request could not be carried (HTTP)."""
         call = self.pending.pop(fault.request_id, None) if fault.request_id is not None else None
-        seq = self.tap.record(
-            "fault", "inside", peer=self.name, life=self.life, x={"reason": fault.reason, **fault.details}
-        )
-        if call is not None:
-            call.session.answered(call, Reply(fault=transport_fault(self.name, fault), seq=seq))
+        facts = {"reason": fault.reason, **fault.details}
+        if call is None:
+            self.note("fault", facts)
+            return
+        call.session.tap.record("fault", "inside", peer=self.name, life=self.life, re=call.seq, x=facts)
+        call.session.answered(call, Reply(fault=transport_fault(self.name, fault)))
 
     def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
         """The peer has stopped reading, or reads again."""
@@ -309,6 +349,7 @@ class Peer:
     def closed(self, fault: TransportError | None) -> None:
         """The connection has ended."""
         self.link = None
+        self._tell_dropped()
         if self.state == "stopped":
             self.note("close", {"asked": True})
             return
@@ -338,34 +379,40 @@ class Peer:
         version = self.version or mcp.LATEST_MODERN
         return translate.client_stamp(version, self.client.info, self.client.capabilities, "")
 
-    def _session_of(self, origin: Origin | None, envelope: Envelope) -> Session:
-        if envelope.method == "notifications/progress" and len(self.sessions) > 1:
-            call = self.pending.get(progress_token(envelope))  # pyright: ignore[reportArgumentType]
-            if call is not None:
-                return call.session
-        if origin is not None and origin.about is not None:
-            call = self.pending.get(origin.about)
-            if call is not None:
-                return call.session
-        if len(self.sessions) > 1:
-            busy = {id(call.session): call.session for call in self.pending.values()}
-            if len(busy) == 1:
-                return next(iter(busy.values()))
-        return self.sessions[0]
+    def _session_of(self, origin: Origin | None, envelope: Envelope) -> Session | None:
+        """Return the one session that a message of the peer's own belongs to, or None where that is open.
+
+        Never a guess: what belongs to one agent's session is not for another's eyes.
+        """
+        if len(self.sessions) == 1:
+            return self.sessions[0]
+        method = envelope.method
+        if method == "notifications/cancelled":
+            ask = self.asks.get(read_member(envelope, "requestId"))  # pyright: ignore[reportArgumentType] - None is no key
+            return ask.session if ask is not None else None
+        key = origin.about if origin is not None else None
+        if method == "notifications/progress":
+            key = read_member(envelope, "progressToken")
+        elif method == ACKNOWLEDGED:
+            key = subscription_id(envelope)
+        call = self.pending.get(key) if key is not None else None
+        if call is None and envelope.id is not msgspec.UNSET:
+            busy = {id(call.session): call for call in self.pending.values() if call.core is not None}
+            call = next(iter(busy.values())) if len(busy) == 1 else None
+        return call.session if call is not None else None
+
+    def _refuse(self, envelope: Envelope) -> None:
+        """Nobody can be asked: there is no session, or there are several and the peer does not say which."""
+        why = f"{self.name} does not say which of its calls `{envelope.method}` is about"
+        self.note("drop", {"reason": "ambiguous", "method": envelope.method})
+        fault = Fault(code="invalid_request", message=why, reason="no_ui", jsonrpc=METHOD_NOT_FOUND)
+        self.send_answer(jsonrpc.error(envelope.id, error_object(fault)), envelope.id)  # pyright: ignore[reportArgumentType]
 
     def _answer(self, data: bytes, envelope: Envelope, kind: str) -> None:
         id_ = envelope.id
         call = self.pending.pop(id_, None) if id_ is not None and id_ is not msgspec.UNSET else None
         if call is None:
-            flag = "orphan"
-            if id_ in self._early:
-                del self._early[id_]  # pyright: ignore[reportArgumentType]
-                flag = "late"
-            elif isinstance(id_, int) and 0 < id_ <= self._next_id:
-                flag = "duplicate"
-            self.tap.record(
-                "late" if flag == "late" else kind, "peer>", data, peer=self.name, life=self.life, id=id_, flags=(flag,)
-            )  # fmt: skip
+            self._unexpected(data, id_, kind)
             return
         session = call.session
         seq = session.tap.record(
@@ -385,6 +432,25 @@ class Peer:
             session.answered(call, Reply(error=bytes(envelope.error), seq=seq))
         else:
             session.answered(call, Reply(result=bytes(envelope.result), seq=seq))
+
+    def _unexpected(self, data: bytes, id_: Id | msgspec.UnsetType | None, kind: str) -> None:
+        """Record an answer that nobody waits for, with why that is so."""
+        flag = "orphan"
+        if id_ in self._early:
+            del self._early[id_]  # pyright: ignore[reportArgumentType]
+            flag = "late"
+        elif self.has_used(id_):
+            flag = "duplicate"
+        self._record("late" if flag == "late" else kind, data, id=id_, after=self.delivered, flags=(flag,))
+
+    def has_used(self, id_: object) -> bool:
+        """Whether an id of ours is, or was, one of a request to the peer."""
+        return isinstance(id_, int) and 0 < id_ <= self._next_id
+
+    def _record(self, kind: str, data: bytes, **facts: Any) -> None:
+        """Record a message of the peer that belongs to no session: in its first session's recording."""
+        if self.sessions:
+            self.tap.record(kind, "peer>", data, peer=self.name, life=max(self.life, 1), **facts)
 
     def _bad(self, data: bytes, bad: BadMessage) -> None:
         parts = jsonrpc.split(data) if bad.reason == "not-json" else []
@@ -415,28 +481,32 @@ class Peer:
 
     def _record_raw(self, data: bytes, why: str, size: int) -> None:
         self._junk += 1
-        if self._junk <= 1000:
-            self.tap.record(
-                "raw", "peer>", data, peer=self.name, life=max(self.life, 1), x={"why": why, "bytes": size}
-            )
+        if self._junk <= MOST_JUNK:
+            self._record("raw", data, x={"why": why, "bytes": size})
 
-    def _floods(self) -> bool:
-        """Count a notification against the peer's budget; what is over it is dropped with a count."""
-        self._tokens -= 1
-        if self._tokens > 0:
-            return False
-        now = self.host.now()
-        gained = (now - self._tokens_at) * FLOOD_RATE / 1e9 if self._tokens_at else FLOOD_RATE
-        self._tokens_at = now
-        self._tokens = min(float(FLOOD_BURST), self._tokens + 1 + gained)
+    def _floods(self, method: str) -> bool:
+        """Count a notification against the peer's budget; what is over it is dropped, and counted.
+
+        The clock is only looked at when the budget is used up. A cancellation always passes.
+        """
+        if self._tokens < 1:
+            now = self.host.now()
+            gained = (now - self._tokens_at) * FLOOD_RATE / 1e9
+            self._tokens_at = now
+            self._tokens = min(float(FLOOD_BURST), self._tokens + gained)
         if self._tokens >= 1:
-            if self._dropped:
-                self.note("drop", {"notifications": self._dropped})
-                self._dropped = 0
             self._tokens -= 1
+            self._tell_dropped()
+            return False
+        if method == "notifications/cancelled":
             return False
         self._dropped += 1
         return True
+
+    def _tell_dropped(self) -> None:
+        if self._dropped:
+            self.note("drop", {"notifications": self._dropped})
+            self._dropped = 0
 
     def _gone(self) -> Fault:
         return self.fault or Fault(
@@ -453,13 +523,22 @@ class Peer:
         )
 
 
-def progress_token(envelope: Envelope) -> Id | None:
-    """Return the progress token of a progress notification, or None where it has no readable one."""
+def read_member(envelope: Envelope, name: str) -> Id | None:
+    """Return the id that a notification names in its params, or None where it has no readable one."""
     try:
-        token = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any]).get("progressToken")
+        return jsonrpc.as_id(msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any]).get(name))
     except msgspec.DecodeError:
         return None
-    return token if isinstance(token, int | str) and not isinstance(token, bool) else None
+
+
+def subscription_id(envelope: Envelope) -> Id | None:
+    """Return the id of the subscription that a notification of the modern era came under."""
+    try:
+        params = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any])
+    except msgspec.DecodeError:
+        return None
+    meta = params.get("_meta")
+    return jsonrpc.as_id(meta.get(mcp.META_SUBSCRIPTION)) if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def transport_fault(peer: str, fault: TransportError) -> Fault:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Raw
 
 from gateway.calls import translate
 from gateway.calls.peer_state import Client
@@ -17,13 +18,14 @@ from gateway.protocol.jsonrpc import Envelope
 from transports.base import Id, Origin
 
 if TYPE_CHECKING:
+    from gateway.calls.call import Call
     from gateway.calls.core_state import Core
 
 
 class Request:
     """One request of a core while it is being routed: not yet a call, not yet recorded."""
 
-    __slots__ = ("core", "data", "envelope", "id", "meta", "method", "origin", "seq")
+    __slots__ = ("call", "core", "data", "envelope", "id", "meta", "method", "origin", "seq")
 
     def __init__(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
         self.core = core
@@ -35,13 +37,19 @@ class Request:
         self.meta: mcp.MetaView | None = None
         """The reserved `_meta`; read for every request of the modern era, and where it is needed."""
         self.seq = -1
+        self.call: Call | None = None
+        """What it was opened as; None until then, and where it is answered at once."""
 
 
 def renamed(request: Request, original: str, name: str) -> bytes | None:
     """Return the request's params under the owner's name, or None where it is the same."""
     if original == name:
         return None
-    return translate.with_members(bytes(request.envelope.params), {"name": original})
+    params = bytes(request.envelope.params)
+    if request.method == "completion/complete":
+        ref = translate.with_members(bytes(translate.members(params)["ref"]), {"name": original})
+        return translate.with_members(params, {"ref": Raw(ref)})
+    return translate.with_members(params, {"name": original})
 
 
 def held_back(peer: str, name: str) -> Fault:
@@ -53,6 +61,11 @@ def held_back(peer: str, name: str) -> Fault:
         peer=peer,
         advice="Look at the change with `tieline tools diff`, then `tieline tools accept`",
     )
+
+
+def bad_params(why: str) -> Fault:
+    """Return what a core is told whose params are not what its method wants."""
+    return invalid(None, "bad_params", why)
 
 
 def read_meta(request: Request) -> mcp.MetaView:
@@ -72,6 +85,7 @@ def client_of(meta: mcp.MetaView) -> Client:
 
 
 def read_named(request: Request) -> mcp.Named:
+    """Return what routing needs of the params; empty where they are not of that shape."""
     try:
         return mcp.read_named.decode(request.envelope.params or b"{}")
     except msgspec.DecodeError:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from gateway.calls import translate
 from gateway.calls.request import Request, held_back, invalid, read_named, renamed
 from gateway.protocol.errors import METHOD_NOT_FOUND
 
@@ -37,30 +36,30 @@ class Router:
         self._session = session
 
     def by_name(self, list_method: str) -> Handler:
+        """Return what routes requests by `params.name`, a name of that list."""
+
         def route(request: Request) -> None:
             name = read_named(request).name
             if self._session.plain:
                 self._session.forward(request, self._session.only, name=name)  # pyright: ignore[reportArgumentType]
                 return
-            found = self._session.catalog.find(list_method, name)
-            if found is None:
-                self._session.flows.find_then(request, list_method, name)
+            session = self._session
+            found = session.catalog.find(list_method, name)
+            if found is None or (session.exchange.judge and not session.catalog.knows(found[0], list_method)):
+                # A definition that nobody has looked at yet may be one that is held back.
+                session.flows.find_then(request, list_method, name)
                 return
-            self.forward_named(request, found, name)
+            peer, original = found
+            if list_method == "tools/list" and session.catalog.is_held(peer, original):
+                session.deny(request, held_back(peer, name))
+                return
+            params = renamed(request, original, name)
+            session.forward(request, session.seats[peer], name=original, params=params)
 
         return route
 
-    def forward_named(self, request: Request, found: tuple[str, str], name: str) -> None:
-        """Send a request to the owner of a name, under the name that the owner knows."""
-        peer, original = found
-        if request.method == "tools/call" and self._session.catalog.is_held(peer, original):
-            self._session.deny(request, held_back(peer, name))
-            return
-        self._session.forward(
-            request, self._session.seats[peer], name=original, params=renamed(request, original, name)
-        )
-
     def by_uri(self, request: Request) -> None:
+        """`resources/read`: to the peer that lists the URI or a template of it."""
         uri = read_named(request).uri
         peer = (
             next(iter(self._session.seats))
@@ -78,25 +77,20 @@ class Router:
         if session.plain and session.only is not None:
             session.forward(request, session.only)
             return
-        try:
-            ref = msgspec.json.decode(request.envelope.params, type=_Completion).ref
-        except msgspec.DecodeError:
-            ref = _Reference()
+        ref = msgspec.json.decode(request.envelope.params or b"{}", type=_Completion).ref
         if ref.type == "ref/resource":
             peer = session.catalog.find_uri(ref.uri)
-            found = None if peer is None else (peer, "")
-        else:
-            found = session.catalog.find("prompts/list", ref.name)
+            if peer is None:
+                session.flows.find_uri_then(request, ref.uri)
+            else:
+                session.forward(request, session.seats[peer])
+            return
+        found = session.catalog.find("prompts/list", ref.name)
         if found is None:
-            session.deny(request, invalid(None, "bad_params", f"Nobody offers {ref.name or ref.uri!r}"))
+            session.flows.find_then(request, "prompts/list", ref.name)
             return
         peer, original = found
-        params = None
-        if original:
-            members = translate.members(bytes(request.envelope.params))
-            changed = translate.with_members(bytes(members["ref"]), {"name": original})
-            params = translate.with_members(bytes(request.envelope.params), {"ref": msgspec.Raw(changed)})
-        session.forward(request, session.seats[peer], params=params)
+        session.forward(request, session.seats[peer], params=renamed(request, original, ref.name))
 
     def unknown(self, request: Request) -> None:
         """A method that the gateway does not know passes, where it is plain whom it is for."""

@@ -21,12 +21,10 @@ from gateway.calls.flows import Flows
 from gateway.calls.listen import Listens
 from gateway.calls.news import News
 from gateway.calls.peer_state import Peer
-from gateway.calls.request import Request, read_meta
+from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import (
-    Fault,
-)
+from gateway.protocol.errors import Fault, unrecorded
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Hello, Id, Link, Origin, TransportError
 
@@ -85,11 +83,19 @@ class Session:
         request = Request(core, data, envelope, origin)
         if not admit(self, request):
             return
-        handler = self._handlers.get(request.method)
-        if handler is not None:
+        handler = self._handlers.get(request.method, self.router.unknown)
+        try:
             handler(request)
+        except msgspec.DecodeError as fault:
+            self._malformed(request, fault)
+
+    def _malformed(self, request: Request, fault: msgspec.DecodeError) -> None:
+        """Something in the params, which are JSON, has another shape than its place wants."""
+        reply = bad_params(f"`params` of `{request.method}` are malformed: {fault}")
+        if request.call is None:
+            self.deny(request, reply)
         else:
-            self.router.unknown(request)
+            self.finish(request.call, Reply(fault=reply))
 
     def core_notified(self, core: Core, data: bytes, envelope: Envelope) -> None:
         """One notification of the core."""
@@ -103,16 +109,16 @@ class Session:
         elif method == "notifications/progress":
             self.asks.progress(core, envelope)
         else:
-            message = jsonrpc.notification(method, bytes(envelope.params))
             for peer in self.peers():
                 if peer.is_ready and not (peer.is_modern and method == "notifications/roots/list_changed"):
-                    peer.notify(message, method)
+                    peer.notify(data, method)
 
     def core_closed(self, core: Core, fault: TransportError | None) -> None:
         """A connection of the core has ended: nobody waits for its calls."""
         self.listens.core_closed(core)
         calls = list(core.open.values())
         core.open.clear()
+        core.asked.clear()
         if not core.hello.ephemeral or calls:
             self.tap.record(
                 "close", "core>", x={"reason": fault.reason if fault else "closed", "in_flight": len(calls)}
@@ -141,7 +147,7 @@ class Session:
         """Record a request and enter it as a call of its core; None where it was refused."""
         core = request.core
         meta = request.meta
-        if (meta is None and b'"progressToken"' in request.data) or LANE_MARK in request.data:
+        if meta is None and (b'"progressToken"' in request.data or LANE_MARK in request.data):
             meta = read_meta(request)
         seq = self.record(request, peer=peer, name=name, lane=meta.lane if meta else "")
         if seq < 0:
@@ -160,7 +166,7 @@ class Session:
             call.level = meta.log_level
         if request.origin is not None and request.origin.headers:
             call.headers = tuple(h for h in request.origin.headers if h[0].startswith("mcp-param-"))
-        core.open[request.id] = call
+        core.open[request.id] = request.call = call
         return call
 
     def record(self, request: Request, *, peer: str = "", name: str = "", lane: str = "") -> int:
@@ -184,22 +190,14 @@ class Session:
         )
         request.seq = seq
         if seq < 0:
-            core.refuse(
-                request.id,
-                Fault(
-                    code="io",
-                    message="The recording cannot be written, so no call is made",
-                    reason="recorder_unavailable",
-                    advice='Free some disk space, or set `record.on_write_error = "serve"`',
-                ),
-            )
+            core.refuse(request.id, unrecorded())
         return seq
 
     def submit(self, call: Call, peer: Peer) -> None:
         """Send a recorded call to the peer in the peer's own era, now or when the peer is ready."""
         if not peer.is_ready:
             if peer.state == "stopped":
-                self.answered(call, Reply(fault=_stopping(peer)))
+                self.answered(call, Reply(fault=peer.stopping))
                 return
             call.peer = peer
             call.deadline = self.tap.now() + int(peer.config.start_timeout_s * 2e9)
@@ -208,6 +206,18 @@ class Session:
             peer.start()
             return
         call.deadline = 0 if call.method == "subscriptions/listen" else self.tap.at + peer.timeout_ns
+        try:
+            params = self._translated(call, peer)
+        except msgspec.DecodeError as fault:
+            why = f"`params` of `{call.method}` are malformed: {fault}"
+            self.answered(call, Reply(fault=bad_params(why)))
+            return
+        if not self.exchange.is_watching:
+            self.exchange.watch()
+        peer.send_call(call, params)
+
+    def _translated(self, call: Call, peer: Peer) -> bytes:
+        """Return the params of a call as the peer's era writes them, with the peer's own progress token."""
         params = call.params
         core = call.core
         if core is not None:
@@ -226,9 +236,7 @@ class Session:
         if call.token is not None:
             call.peer_id = peer.next_id()
             params, _ = mcp_token(bytes(params), call.peer_id)
-        if not self.exchange.is_watching:
-            self.exchange.watch()
-        peer.send_call(call, params)
+        return params
 
     def stamp(self, core: Core, peer: Peer) -> dict[str, Raw]:
         """Return the `_meta` with which a modern peer is told of a legacy core."""
@@ -243,25 +251,34 @@ class Session:
         leg = call.leg or call
         if leg.peer is not None:
             leg.peer.give_up(leg, reason=reason)
+        if call.core is not None:
+            call.core.withdraw(call, reason)
 
     def expire(self, call: Call) -> None:
         """The deadline of a call has passed: answer first, then tell the peer."""
         peer = call.peer
         name = peer.name if peer is not None else ""
         self.tap.record("timeout", "inside", peer=name, re=call.seq)
-        fault = _late(call, name)
-        if peer is not None:
-            peer.give_up(call, reason="deadline")
-        self.answered(call, Reply(fault=fault))
+        was_sent = peer is not None and peer.forget(call)
+        self.answered(call, Reply(fault=_late(call, name)))
+        if peer is not None and was_sent:
+            peer.cancel(call, reason="deadline")
 
     def pass_answer(self, call: Call, data: bytes, envelope: Envelope, seq: int) -> None:
         """Send a peer's answer on as it is, under the core's own id."""
-        core = call.core
-        if core is None or core.open.pop(call.core_id, None) is None:  # pyright: ignore[reportCallIssue, reportArgumentType]
+        core = self._close(call)
+        if core is None:
             return
         if b'"taskId"' in data:
             self._remember_task(call, envelope)
         core.answer(call.core_id, jsonrpc.with_id(data, envelope, call.core_id), seq)  # pyright: ignore[reportArgumentType]
+
+    def _close(self, call: Call) -> Core | None:
+        """Take a call off its core's table, and return the core; None where nobody waits for it any more."""
+        if not call.is_open:
+            return None
+        del call.core.open[call.core_id]  # pyright: ignore[reportOptionalMemberAccess, reportArgumentType]
+        return call.core
 
     def answered(self, call: Call, reply: Reply) -> None:
         """A call has ended: give the reply to whoever waits for it."""
@@ -284,8 +301,8 @@ class Session:
 
     def finish(self, call: Call, reply: Reply) -> None:
         """Answer the core's request with a result, the peer's error or a fault of ours."""
-        core = call.core
-        if core is None or core.open.pop(call.core_id, None) is None:  # pyright: ignore[reportCallIssue, reportArgumentType]
+        core = self._close(call)
+        if core is None:
             return
         self.suspensions.call_dropped(call)
         id_: Id = call.core_id  # pyright: ignore[reportAssignmentType]
@@ -297,14 +314,16 @@ class Session:
             core.answer(id_, jsonrpc.response(id_, reply.result), reply.seq)
 
     def give(self, request: Request, result: bytes) -> None:
-        """Answer a request with a result of the gateway's own, and record both."""
-        if request.seq < 0 and self.record(request) < 0:
+        """Answer a request with a result of the gateway's own, and record both; nothing where it was cancelled."""
+        if request.call is None:
+            if self.record(request) < 0:
+                return
+        elif self._close(request.call) is None:
             return
         message = jsonrpc.response(request.id, result)
         seq = self.tap.record(
             "response", ">core", message, id=request.id, re=request.seq, flags=("synthetic",)
         )
-        request.core.open.pop(request.id, None)
         request.core.answer(request.id, message, seq)
 
     def deny(self, request: Request, fault: Fault) -> None:
@@ -326,11 +345,12 @@ class Session:
         self.news.peer_lost(peer)
         self.listens.peer_lost(peer)
 
-    def pressure(self, core: Core) -> None:
+    def pressure(self) -> None:
         """The core reads slowly, or well again: hold its own peers back, or let them go."""
+        is_full = any(core.is_full for core in self.cores)
         for peer in self.peers():
             if peer.link is not None and len(peer.sessions) == 1:
-                if core.is_full:
+                if is_full:
                     peer.link.pause()
                 else:
                     peer.link.resume()
@@ -377,8 +397,8 @@ class Session:
             params = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any])
         except msgspec.DecodeError:
             params = {}
-        id_ = params.get("requestId")
-        call = core.open.get(id_) if isinstance(id_, int | str) and not isinstance(id_, bool) else None
+        id_ = jsonrpc.as_id(params.get("requestId"))
+        call = core.open.get(id_) if id_ is not None else None
         flags = () if call is not None else ("orphan",)
         self.tap.record(
             "notification",
@@ -407,10 +427,6 @@ class Session:
             return
         if isinstance(task, dict) and call.peer is not None:
             self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-
-
-def _stopping(peer: Peer) -> Fault:
-    return Fault(code="io", message=f"{peer.name} is shutting down", reason="draining", peer=peer.name)
 
 
 def _late(call: Call, name: str) -> Fault:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
     from gateway.calls.session import Session
-    from transports.base import Id
 
 
 @dataclass(slots=True)
@@ -34,15 +33,19 @@ class Ask:
     core: Core | None = None
     """The core on whose behalf, where a request is to be written in its name."""
     parent: Call | None = None
+    """The call that this is a leg of."""
+    cause: int | None = None
+    """The frame that made the leg necessary."""
 
 
 @dataclass(slots=True)
 class AskCore:
-    """Ask the core several things on the stream of its own request `about`. Resumed with the replies."""
+    """Ask the core several things on the stream of one of its own requests. Resumed with the replies."""
 
     core: Core
     requests: list[tuple[str, bytes]]
-    about: Id | None
+    call: Call
+    """The call that they are asked for, and on whose stream."""
     parent: int
 
 
@@ -77,6 +80,7 @@ def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]
             )
             if step.parent is not None:
                 call.op = step.parent.op or step.parent.seq
+                call.parent = step.cause
                 call.core_id = step.parent.core_id
                 step.parent.leg = call
                 call.token = step.parent.token
@@ -90,8 +94,9 @@ def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]
             step.core.ask(
                 method,
                 params,
-                about=step.about,
+                about=step.call.core_id,
                 parent=step.parent,
+                call=step.call,
                 then=lambda reply, i=index: gather.put(i, reply),
             )
 

@@ -25,7 +25,9 @@ class InputRequired(msgspec.Struct):
     """A result of the modern era that asks before it answers."""
 
     result_type: str = msgspec.field(name="resultType", default="")
-    requests: dict[str, Any] = msgspec.field(name="inputRequests", default_factory=dict[str, Any])
+    requests: dict[str, dict[str, Any]] = msgspec.field(
+        name="inputRequests", default_factory=dict[str, dict[str, Any]]
+    )
     state: Any = msgspec.field(name="requestState", default=None)
 
 
@@ -95,10 +97,14 @@ def without_connection_meta(params: bytes) -> bytes:
 
 def result_to_modern(method: str, result: bytes) -> bytes:
     """Return a legacy result as a modern one: `resultType`, and caching hints that forbid caching."""
-    inner = b"" if b'"resultType"' in result and "resultType" in members(result) else COMPLETE
-    if method in mcp.CACHEABLE and b'"ttlMs"' not in result:
-        inner += (b"," if inner else b"") + UNCACHED
-    return prepend(result, inner) if inner else result
+    if not result.startswith(b"{"):
+        return result
+    may_have = b'"resultType"' in result or b'"ttlMs"' in result
+    found = members(result).keys() if may_have else ()
+    missing: list[bytes] = [] if "resultType" in found else [COMPLETE]
+    if method in mcp.CACHEABLE and "ttlMs" not in found:
+        missing.append(UNCACHED)
+    return prepend(result, b",".join(missing)) if missing else result
 
 
 def error_to_modern(method: str, error: bytes) -> bytes:

@@ -47,6 +47,16 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
+def unrecorded() -> Fault:
+    """Return why no call is made while its frame cannot be written."""
+    return Fault(
+        code="io",
+        message="The recording cannot be written, so no call is made",
+        reason="recorder_unavailable",
+        advice='Free some disk space, or set `record.on_write_error = "serve"`',
+    )
+
+
 def error_object(fault: Fault) -> bytes:
     """Return the JSON-RPC error object for a core: `data` holds code, reason, outcome, peer, advice, details."""
     data: dict[str, Any] = {
