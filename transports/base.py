@@ -112,8 +112,9 @@ class Receiver(Protocol):
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message.
 
-        `why` is one of `too-large`, `partial`, `binary`, `blank`, `not-utf8`; `data` is cut to 4 KiB and
-        `size` is the true length.
+        `why` is one of `too-large`, `unfinished`, `partial`, `binary`, `blank`, `not-utf8`; `data` is cut to
+        4 KiB and `size` is the true length. `unfinished` tells of an overlong message before its end is there;
+        `too-large` follows, once the end is.
         """
         ...
 

@@ -23,7 +23,7 @@ class Stray:
     """Bytes of the stream that are no line: `data` is the head, at most 4 KiB, `size` the true length."""
 
     data: bytes
-    why: Literal["too-large", "partial"]
+    why: Literal["too-large", "partial", "unfinished"]
     size: int
 
 
@@ -38,7 +38,7 @@ class LineFramer:
     passed over in constant memory and given as a `Stray` once it ends.
     """
 
-    __slots__ = ("_first", "_head", "_limit", "_parts", "_size", "_skipping")
+    __slots__ = ("_first", "_head", "_limit", "_parts", "_size", "_skipping", "_told")
 
     def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
@@ -46,12 +46,20 @@ class LineFramer:
         self._size = 0
         self._first = True
         self._skipping = False
+        self._told = False
         self._head = b""
 
     @property
     def skipped(self) -> int:
         """How many bytes of an overlong line that has not ended yet have been passed over; 0 otherwise."""
         return self._size if self._skipping else 0
+
+    def overlong(self) -> Stray | None:
+        """Give what is known of an overlong line that has not ended yet, once for each such line."""
+        if not self._skipping or self._told:
+            return None
+        self._told = True
+        return Stray(self._head, "unfinished", self._size)
 
     def feed(self, data: bytes) -> list[Item]:
         """Take the next bytes of the stream; give what they complete, in order."""
@@ -121,7 +129,7 @@ class LineFramer:
         self._parts = []
         self._size = 0
         self._head = b""
-        self._first = self._skipping = False
+        self._first = self._skipping = self._told = False
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)

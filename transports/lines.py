@@ -23,6 +23,8 @@ READ_BYTES = 65536
 """Larger reads make the allocator map and unmap memory every time: 13 to 17 µs instead of 1."""
 MAX_SKIPPED_BYTES = 1 << 30
 """How much of one overlong line is passed over before the connection is given up."""
+OVERLONG_S = 0.5
+"""How long an overlong line may take to end before the receiver is told of it."""
 BROKEN_LINGER_S = 1.0
 """How long answers are still read after the other side stopped taking requests."""
 _JOIN_BYTES = 1 << 20
@@ -90,6 +92,7 @@ class LineLink:
         self._progress = False
         self._stall: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._overlong: asyncio.TimerHandle | None = None
         self._waits = pollable(write_fd)
         self._watching = False
 
@@ -341,6 +344,14 @@ class LineLink:
         elif self._framer.skipped > MAX_SKIPPED_BYTES:
             details: dict[str, object] = {"size": self._framer.skipped}
             self._end(TransportError("too-large", "The other side sends a line that does not end.", details))
+        elif self._framer.skipped and self._overlong is None:
+            self._overlong = self._loop.call_later(OVERLONG_S, self._tell_overlong)
+
+    def _tell_overlong(self) -> None:
+        self._overlong = None
+        stray = self._framer.overlong()
+        if stray is not None:
+            self._deliver(stray)
 
     def _deliver_all(self, items: list[Item]) -> None:
         self._turn.begin()
@@ -404,7 +415,7 @@ class LineLink:
         self._closed = True
         self._fault = fault
         self._unwatch()
-        for timer in (self._timer, self._stall):
+        for timer in (self._timer, self._stall, self._overlong):
             if timer is not None:
                 timer.cancel()
         self._loop.remove_reader(self._read_fd)

@@ -158,3 +158,15 @@ def test_work_per_byte_does_not_grow_with_the_line(piece: int) -> None:
     assert sum(map(len, framer._parts)) == size // piece * piece
     assert len(framer._parts) <= size // 4096 + 1
     assert framer.feed(b"\n") == [b"x" * (size // piece * piece)]
+
+
+def test_an_overlong_line_is_told_once_before_it_ends_and_again_when_it_does() -> None:
+    framer = LineFramer(4)
+    assert framer.overlong() is None
+    assert framer.feed(b"123456789") == []
+    assert framer.overlong() == Stray(b"123456789", "unfinished", 9)
+    assert framer.overlong() is None
+    assert framer.feed(b"0\nok\n") == [Stray(b"1234567890", "too-large", 10), b"ok"]
+    assert framer.overlong() is None
+    assert framer.feed(b"another") == []
+    assert framer.overlong() == Stray(b"another", "unfinished", 7)
