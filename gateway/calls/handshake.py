@@ -41,6 +41,7 @@ class Handshake:
         self._peer = peer
         self._life = peer.life
         self._pinned = peer.config.era != "auto"
+        self._until = peer.host.now() + int(peer.config.start_timeout_s * 1e9)
         self._tried: set[mcp.Era] = set()
         self._next: mcp.Era = prefer if not self._pinned else peer.config.era  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -56,7 +57,8 @@ class Handshake:
         peer = self._peer
         session = peer.sessions[0]
         call = Call(session, method, params, then=then)
-        call.deadline = session.tap.now() + int(limit_s * 1e9)
+        left = max(1, self._until - peer.host.now())
+        call.deadline = session.tap.now() + min(left, int(limit_s * 1e9))
         peer.send_call(call, params)
         session.exchange.watch()
 
@@ -148,7 +150,7 @@ class Handshake:
     def _other(self, reply: Reply, method: str) -> None:
         """Try the other era, once; else say why neither works."""
         other: mcp.Era = "legacy" if self._next == "modern" else "modern"
-        if not self._pinned and other not in self._tried:
+        if not self._pinned and other not in self._tried and self._peer.host.now() < self._until:
             self._next = other
             self.start()
             return

@@ -11,6 +11,8 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from gateway.calls.peer_state import Peer, transport_fault
 from gateway.calls.restart import RestartMachine, RestartPolicy
 from gateway.protocol.errors import Fault
@@ -27,7 +29,8 @@ EXIT_WAIT_S = 0.5
 """How long a closed stdout waits for the exit that explains it, before calls are answered without it."""
 LINGER_S = 1.0
 """How long output of a peer that has exited is still read, where something else holds the pipe open."""
-STDERR_WORDS = 2048
+STALL_S = 30.0
+"""How long a peer may take nothing of what waits for it before its connection is ended."""
 
 
 class Life:
@@ -71,6 +74,8 @@ class Connection:
         self._machine = RestartMachine(_policy(peer))
         self._timer: asyncio.TimerHandle | None = None
         self._stderr_left = world.config.limits.stderr_bytes
+        self._cause: Fault | None = None
+        """Why the latest life failed, once the peer was given up."""
 
     @property
     def pid(self) -> int | None:
@@ -147,6 +152,7 @@ class Connection:
         limits = Limits(
             message_bytes=config.limits.max_message_bytes or self._world.config.limits.max_message_bytes,
             hard_bytes=max(self._world.config.limits.queue_bytes * 2, 16 * 1024 * 1024),
+            stall_s=STALL_S,
         )
         kind = config.kind
         if kind == "stdio":
@@ -215,18 +221,20 @@ class Connection:
 
     def _given_up(self, now: int) -> Fault:
         last = self._peer.fault
-        why = f": {last.message}" if last is not None and last.reason != "breaker_open" else ""
-        if last is not None and last.reason == "breaker_open":
-            return last
+        if last is not None and last.reason != "breaker_open":
+            self._cause = last
+        cause = self._cause
         after = self._machine.retry_after_ms(now)
+        if cause is not None and after is None:
+            return msgspec.structs.replace(cause, outcome="not_sent")
+        why = f": {cause.message}" if cause is not None else ""
         return Fault(
             code="io",
             message=f"{self._peer.name} has failed too often and is given up for now{why}",
             reason="breaker_open",
             peer=self._peer.name,
-            advice=f"It is tried again in {after / 1000:.0f} s"
-            if after
-            else "Repair it and start the gateway again",
+            advice=f"It is tried again in {(after or 0) / 1000:.0f} s",
+            details=dict(cause.details) if cause is not None else {},
         )
 
     def stderr(self, line: StderrLine) -> None:
@@ -258,8 +266,15 @@ class Connection:
         process = life.process
         if process is None or self._peer.state == "stopped":
             self._end(fault)
+        elif fault is not None and fault.reason != "closed":
+            # We have ended it (it sends without end, or takes nothing): its exit would be no explanation.
+            self._end(fault)
+            self._spawn_task(self._stop(process))
         else:
             self._spawn_task(self._explain(process, fault))
+
+    async def _stop(self, process: PeerProcess) -> None:
+        await process.stop()
 
     async def _explain(self, process: PeerProcess, fault: TransportError | None) -> None:
         try:
