@@ -78,7 +78,7 @@ class Asks:
             self.refuse(ask, INVALID_REQUEST, f"id {ask.id!r} is in flight already", known=False)
             return
         if method == "ping":
-            self.respond(ask, jsonrpc.response(ask.id, b"{}"), synthetic=True)
+            self.respond(ask, jsonrpc.response(ask.id, b"{}"))
             return
         if len(peer.asks) >= peer.limit:
             self.refuse(ask, -32000, "too many questions are open", known=False)
@@ -90,7 +90,7 @@ class Asks:
             self.refuse(ask, METHOD_NOT_FOUND, f"nobody is there to answer `{method}`")
         elif core.era == "legacy":
             self._pass_on(ask, core)
-        elif call is None or method not in mcp.ASK_METHODS:
+        elif call is None or not call.can(method):
             self.refuse(ask, METHOD_NOT_FOUND, f"this client cannot be asked `{method}`")
         else:
             ask.peer.asks[ask.id] = ask
@@ -145,9 +145,9 @@ class Asks:
         if reply.fault is not None:
             self.refuse(ask, -32000, reply.fault.message)
         elif reply.error:
-            self.respond(ask, jsonrpc.error(ask.id, reply.error), seq=reply.seq)
+            self.respond(ask, jsonrpc.error(ask.id, reply.error), kind="error", parent=reply.seq)
         else:
-            self.respond(ask, jsonrpc.response(ask.id, reply.result), seq=reply.seq)
+            self.respond(ask, jsonrpc.response(ask.id, reply.result), parent=reply.seq)
 
     def peer_cancelled(self, peer: Peer, envelope: Envelope) -> None:
         """A peer does not want to know any more."""
@@ -168,16 +168,17 @@ class Asks:
             ask.core.cancel(ask.core_id, reason, about=about, peer=ask.peer.name)
 
     def respond(
-        self, ask: PeerAsk, message: bytes, *, seq: int | None = None, synthetic: bool = False
+        self, ask: PeerAsk, message: bytes, *, kind: str = "response", parent: int | None = None
     ) -> None:
-        """Answer a question, with a message written whole; nothing where its asker has gone."""
+        """Answer a question, with a message written whole; nothing where its asker has gone.
+
+        `parent` is the frame of the core's answer, where that is what the message says.
+        """
         if not ask.is_answerable:
             return
-        if synthetic:
-            seq = self._session.tap.record(
-                "response", ">peer", message, peer=ask.peer.name, id=ask.id, re=ask.seq, flags=("synthetic",)
-            )
-        ask.peer.delivered = seq if seq is not None else ask.peer.delivered
+        ask.peer.delivered = self._session.tap.record(
+            kind, ">peer", message, peer=ask.peer.name, id=ask.id, re=ask.seq, parent=parent, flags=("synthetic",)
+        )  # fmt: skip
         ask.peer.respond(message, ask.id)
 
     def refuse(self, ask: PeerAsk, number: int, why: str, *, known: bool = True) -> None:
@@ -186,13 +187,13 @@ class Asks:
             return
         fault = Fault(code="invalid_request", message=why, reason="no_ui", jsonrpc=number)
         message = jsonrpc.error(ask.id, error_object(fault))
-        seq = self._session.tap.record(
+        if known:
+            self.respond(ask, message, kind="error")
+            return
+        self._session.tap.record(
             "error", ">peer", message, peer=ask.peer.name, id=ask.id, re=ask.seq, flags=("synthetic",)
         )
-        if known:
-            self.respond(ask, message, seq=seq)
-        else:
-            ask.peer.send_answer(message, ask.id)
+        ask.peer.send_answer(message, ask.id)
 
 
 def about(session: Session, peer: Peer, origin: Origin | None) -> Call | None:
@@ -202,6 +203,9 @@ def about(session: Session, peer: Peer, origin: Origin | None) -> Call | None:
         if call is not None:
             return call
     for call in reversed(peer.pending.values()):
-        if call.session is session and call.core is not None and call.method != "subscriptions/listen":
+        core = call.core
+        if call.session is not session or core is None or call.method == "subscriptions/listen":
+            continue
+        if core.era == "legacy" or call.method in mcp.INPUT_REQUIRED:
             return call
     return None

@@ -6,8 +6,11 @@ Owns the record that both pending tables point to: a core's (connection, id) and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
+
+from gateway.protocol import mcp
 from gateway.protocol.errors import Fault
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Call:
     """A request that somebody waits for. `core` is None where the gateway itself asks."""
 
     __slots__ = (
+        "capabilities",
         "core",
         "core_id",
         "deadline",
@@ -91,6 +95,8 @@ class Call:
         self.peer_id: Id | None = None
         self.token: Id | None = None
         """The core's progress token, where it gave one."""
+        self.capabilities = b""
+        """What a core of the modern era can do, as this request of it says."""
         self.level = ""
         """The log level that a request of the modern era asks for."""
         self.deadline = 0
@@ -106,6 +112,13 @@ class Call:
         """The leg under way, where the call takes several."""
         self.suspended = False
         """Whether the core was given `input_required` and will come back with another id."""
+
+    def can(self, method: str) -> bool:
+        """Whether a modern core's request says that the core can be asked this."""
+        need = mcp.ASK_METHODS.get(method)
+        return need is not None and need in msgspec.json.decode(
+            self.capabilities or b"{}", type=dict[str, Any]
+        )
 
     @property
     def is_open(self) -> bool:

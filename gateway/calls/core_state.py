@@ -177,13 +177,18 @@ class Core:
         """
         self._next_ask += 1
         id_ = self._next_ask
-        token = None
-        if b'"progressToken"' in params:
-            params, token = mcp_token(params, id_)
+        params, token = mcp_token(params, id_)
         message = jsonrpc.request(id_, method, params)
         if seq is None:
             seq = self.session.tap.record(
-                "request", ">core", message, peer=peer, id=id_, parent=parent, method=method, flags=("synthetic",)
+                "request",
+                ">core",
+                message,
+                peer=peer,
+                id=id_,
+                parent=parent,
+                method=method,
+                flags=("synthetic",),
             )
         self.asked[id_] = Asked(method, seq, then, call, token)
         self.delivered = seq
@@ -286,10 +291,13 @@ class Core:
 
 def mcp_token(params: bytes, token: Id) -> tuple[bytes, Id | None]:
     """Return params whose `_meta.progressToken` is ours, and theirs; unchanged where there is none."""
-    members = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
-    if "_meta" not in members:
+    if b'"progressToken"' not in params:
         return params, None
-    meta = msgspec.json.decode(members["_meta"], type=dict[str, msgspec.Raw])
+    try:
+        members = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
+        meta = msgspec.json.decode(members["_meta"], type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, KeyError):
+        return params, None
     if "progressToken" not in meta:
         return params, None
     theirs = jsonrpc.as_id(msgspec.json.decode(meta["progressToken"]))

@@ -55,6 +55,10 @@ class Handshake:
 
     def _ask(self, method: str, params: bytes, then: Any, *, limit_s: float) -> None:
         peer = self._peer
+        if not peer.sessions:
+            why = f"{peer.name} is shared, and no session is left that needs it"
+            self._fail(Fault(code="io", message=why, reason="draining", peer=peer.name))
+            return
         session = peer.sessions[0]
         call = Call(session, method, params, then=then)
         left = max(1, self._until - peer.host.now())
@@ -135,15 +139,10 @@ class Handshake:
         peer.version = view.version
         method = "notifications/initialized"
         message = jsonrpc.notification(method)
-        peer.sessions[0].tap.record(
-            "notification",
-            ">peer",
-            message,
-            peer=peer.name,
-            life=peer.life,
-            method=method,
-            flags=("synthetic",),
-        )
+        if peer.sessions:
+            peer.tap.record(
+                "notification", ">peer", message, peer=peer.name, life=peer.life, method=method, flags=("synthetic",)
+            )  # fmt: skip
         peer.notify(message, method)
         peer.ready("legacy", view.version, reply.result, view.capabilities)
 

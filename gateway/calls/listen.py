@@ -54,6 +54,10 @@ class _ListenParams(msgspec.Struct):
     notifications: Filter
 
 
+class _Acknowledged(msgspec.Struct):
+    notifications: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
 class Listen:
     """One `subscriptions/listen` of a modern core, over any number of peers."""
 
@@ -68,10 +72,19 @@ class Listen:
         """What was subscribed at legacy peers for it."""
         self.waiting: set[str] = set()
         """Modern peers that have not acknowledged yet."""
+        self.is_settled = False
+        """Whether every peer was asked."""
         self.acknowledged = False
         self.honoured: dict[str, Any] = {}
         self.early: list[tuple[str, bytes, int]] = []
         """Changes that came before the acknowledgement could be sent."""
+
+    def honour(self, wishes: dict[str, Any]) -> None:
+        """Take note of what one more peer will tell of."""
+        uris = wishes.pop("resourceSubscriptions", None)
+        self.honoured.update(wishes)
+        if isinstance(uris, list) and uris:
+            self.honoured.setdefault("resourceSubscriptions", []).extend(uris)
 
 
 class Bridge:
@@ -80,7 +93,8 @@ class Bridge:
     def __init__(self) -> None:
         self.leg: Call | None = None
         self.uris: list[str] = []
-        self.on_acknowledged: list[tuple[Id, Request]] = []
+        self.waiting: list[Request] = []
+        """Requests of legacy cores that are answered when the peer has acknowledged what they asked for."""
 
 
 class Listens:
@@ -90,6 +104,8 @@ class Listens:
         self._session = session
         self._open: dict[tuple[int, Id], Listen] = {}
         self._bridges: dict[str, Bridge] = {}
+        self._subscribed: dict[str, list[str]] = {}
+        """Peer name -> what legacy cores have subscribed to at a legacy peer."""
 
     def listen(self, request: Request) -> None:
         """Open a subscription at every peer, and acknowledge it when all of them have."""
@@ -105,26 +121,38 @@ class Listens:
             return
         listen = Listen(request.core, request.id, wanted, call)
         self._open[(id(request.core), request.id)] = listen
-        run(session, self._start(listen, request), lambda _: self._maybe_acknowledge(listen))
+        run(session, self._start(listen, request), lambda _: self._settled(listen))
+
+    def _settled(self, listen: Listen) -> None:
+        listen.is_settled = True
+        self._maybe_acknowledge(listen)
+
+    def _is_open(self, listen: Listen) -> bool:
+        return self._open.get((id(listen.core), listen.id)) is listen
 
     def _start(self, listen: Listen, request: Request) -> Flow:
         session = self._session
         peers = [seat.peer(session, request) for seat in session.seats.values()]
         yield Settle(peers)
+        if not self._is_open(listen):
+            return None
         wishes: list[tuple[Peer, str]] = []
         for peer in peers:
             if not peer.is_ready:
                 continue
-            if peer.is_modern:
-                self._open_leg(listen, peer)
-            else:
+            if not peer.is_modern:
                 wishes.extend((peer, uri) for uri in self._uris_of(listen.wanted, peer))
+            elif peer.name not in listen.legs:
+                self._open_leg(listen, peer)
+        listen.subscribed.extend(wishes)
         replies = yield Ask(
             [(peer, "resources/subscribe", jsonrpc.encode({"uri": uri})) for peer, uri in wishes]
         )
-        for (peer, uri), reply in zip(wishes, replies, strict=True):
-            if reply.ok:
-                listen.subscribed.append((peer, uri))
+        for wish, reply in zip(wishes, replies, strict=True):
+            if not reply.ok and wish in listen.subscribed:
+                listen.subscribed.remove(wish)
+        if not self._is_open(listen):
+            return None
         self._honour_legacy(listen, [peer for peer in peers if peer.is_ready and not peer.is_modern])
         return None
 
@@ -167,15 +195,10 @@ class Listens:
             able = any(_declares(peer, capability, "listChanged") for peer in peers)
             if wanted.get(flag) and able:
                 listen.honoured[flag] = True
-        uris = [uri for _, uri in listen.subscribed]
-        if uris:
-            listen.honoured["resourceSubscriptions"] = [
-                *listen.honoured.get("resourceSubscriptions", []),
-                *uris,
-            ]
+        listen.honour({"resourceSubscriptions": [uri for _, uri in listen.subscribed]})
 
     def _maybe_acknowledge(self, listen: Listen) -> None:
-        if listen.acknowledged or listen.waiting or (id(listen.core), listen.id) not in self._open:
+        if listen.acknowledged or listen.waiting or not listen.is_settled or not self._is_open(listen):
             return
         params = jsonrpc.encode(
             {"notifications": listen.honoured, "_meta": {mcp.META_SUBSCRIPTION: listen.id}}
@@ -203,9 +226,7 @@ class Listens:
                 leg.peer.give_up(leg, reason="the subscription was cancelled")
         for peer, uri in listen.subscribed:
             if peer.is_ready and not self._still_wanted(peer, uri):
-                params = jsonrpc.encode({"uri": uri})
-                call = Call(self._session, "resources/unsubscribe", params, then=lambda _: None)
-                self._session.submit(call, peer)
+                self._send(peer, "resources/unsubscribe", uri)
 
     def core_closed(self, core: Core) -> None:
         """The core has gone, and its subscriptions with it."""
@@ -230,31 +251,41 @@ class Listens:
         seat = session.seats[name]
         peer = seat.peer(session, request)
         if not (peer.is_ready and peer.is_modern):
+            self._remember(self._subscribed.setdefault(name, []), uri, add=add)
             session.forward(request, seat, name=uri)
             return
         call = session.open_call(request, peer=name, name=uri)
         if call is None:
             return
         bridge = self._bridges.setdefault(name, Bridge())
-        if add and uri not in bridge.uris:
-            bridge.uris.append(uri)
-        elif not add and uri in bridge.uris:
-            bridge.uris.remove(uri)
-        self._relisten(peer, bridge, request)
+        self._remember(bridge.uris, uri, add=add)
+        bridge.waiting.append(request)
+        self._relisten(peer, bridge)
+
+    def _remember(self, uris: list[str], uri: str, *, add: bool) -> None:
+        if add and uri not in uris:
+            uris.append(uri)
+        elif not add and uri in uris:
+            uris.remove(uri)
 
     def peer_ready(self, peer: Peer) -> None:
         """A peer is there, perhaps again: a legacy core is to hear of its changes."""
         if peer.is_modern:
             if any(core.era == "legacy" for core in self._session.cores):
-                bridge = self._bridges.setdefault(peer.name, Bridge())
-                self._relisten(peer, bridge, None)
+                self._relisten(peer, self._bridges.setdefault(peer.name, Bridge()))
+            for listen in list(self._open.values()):
+                if listen.is_settled and len(self._session.seats) > 1 and peer.name not in listen.legs:
+                    self._open_leg(listen, peer)
             return
-        for listen in self._open.values():
-            for owner, uri in listen.subscribed:
-                if owner is peer:
-                    params = jsonrpc.encode({"uri": uri})
-                    call = Call(self._session, "resources/subscribe", params, then=lambda _: None)
-                    self._session.submit(call, peer)
+        again = [uri for listen in self._open.values() for owner, uri in listen.subscribed if owner is peer]
+        if peer.life > 1:
+            again.extend(self._subscribed.get(peer.name, ()))
+        for uri in dict.fromkeys(again):
+            self._send(peer, "resources/subscribe", uri)
+
+    def _send(self, peer: Peer, method: str, uri: str) -> None:
+        params = jsonrpc.encode({"uri": uri})
+        self._session.submit(Call(self._session, method, params, then=lambda _: None), peer)
 
     def peer_lost(self, peer: Peer) -> None:
         """A peer has gone; its bridge is built again when it is back."""
@@ -262,7 +293,8 @@ class Listens:
         if bridge is not None:
             bridge.leg = None
 
-    def _relisten(self, peer: Peer, bridge: Bridge, request: Request | None) -> None:
+    def _relisten(self, peer: Peer, bridge: Bridge) -> None:
+        """Listen at a peer for all that legacy cores want now, and no more for what they wanted before."""
         wanted: dict[str, Any] = {
             flag: True
             for flag, capability in (
@@ -274,34 +306,29 @@ class Listens:
         }
         if bridge.uris:
             wanted["resourceSubscriptions"] = bridge.uris
-        old = bridge.leg
-        if not wanted:
-            bridge.leg = None
-            self._end_leg(old)
-            if request is not None:
-                self._session.give(request, b"{}")
+        old, bridge.leg = bridge.leg, None
+        if wanted:
+            leg = bridge.leg = Call(self._session, LISTEN, jsonrpc.encode({"notifications": wanted}))
+            leg.then = partial(self._bridge_ended, bridge, leg)
+            self._session.submit(leg, peer)
+        else:
+            self._bridge_is_up(bridge)
+        if old is not None:
+            peer.give_up(old, reason="replaced")
+
+    def _bridge_is_up(self, bridge: Bridge) -> None:
+        waiting, bridge.waiting = bridge.waiting, []
+        for request in waiting:
+            self._session.give(request, b"{}")
+
+    def _bridge_ended(self, bridge: Bridge, leg: Call, reply: Reply) -> None:
+        if bridge.leg is not leg:
             return
-        leg = Call(self._session, LISTEN, jsonrpc.encode({"notifications": wanted}))
-        leg.then = partial(self._bridge_ended, bridge, leg, request)
-        bridge.leg = leg
-        self._session.submit(leg, peer)
-        if request is not None and leg.peer_id is not None:
-            bridge.on_acknowledged.append((leg.peer_id, request))
-        self._end_leg(old)
-
-    def _end_leg(self, leg: Call | None) -> None:
-        if leg is not None and leg.peer is not None:
-            leg.peer.give_up(leg, reason="replaced")
-
-    def _bridge_ended(self, bridge: Bridge, leg: Call, request: Request | None, reply: Reply) -> None:
-        if bridge.leg is leg:
-            bridge.leg = None
-        waiting = [waiter for waiter in bridge.on_acknowledged if waiter[0] == leg.peer_id]
-        bridge.on_acknowledged = [waiter for waiter in bridge.on_acknowledged if waiter[0] != leg.peer_id]
-        if request is not None and waiting:
-            call = request.core.open.get(request.id)
-            if call is not None:
-                self._session.finish(call, reply)
+        bridge.leg = None
+        waiting, bridge.waiting = bridge.waiting, []
+        for request in waiting:
+            if request.call is not None:
+                self._session.finish(request.call, reply)
 
     def heard(self, peer: Peer, data: bytes, envelope: Envelope, seq: int) -> bool:
         """Give a change of a peer to who listens; False where it is nobody's subscription and goes to legacy cores."""
@@ -344,11 +371,8 @@ class Listens:
 
     def _heard_acknowledged(self, peer: Peer, envelope: Envelope, id_: Id | None) -> None:
         bridge = self._bridges.get(peer.name)
-        if bridge is not None:
-            for waiter in list(bridge.on_acknowledged):
-                if waiter[0] == id_:
-                    bridge.on_acknowledged.remove(waiter)
-                    self._session.give(waiter[1], b"{}")
+        if bridge is not None and bridge.leg is not None and bridge.leg.peer_id == id_:
+            self._bridge_is_up(bridge)
         for listen in list(self._open.values()):
             leg = listen.legs.get(peer.name)
             if leg is None or leg.peer_id != id_ or listen.acknowledged:
@@ -357,14 +381,7 @@ class Listens:
             if len(self._session.seats) == 1:
                 self._acknowledge(listen, translate.with_subscription(bytes(envelope.params), listen.id))
                 continue
-            honoured = msgspec.json.decode(envelope.params, type=dict[str, Any]).get("notifications", {})
-            uris = [
-                *listen.honoured.get("resourceSubscriptions", []),
-                *honoured.get("resourceSubscriptions", []),
-            ]
-            listen.honoured.update(honoured)
-            if uris:
-                listen.honoured["resourceSubscriptions"] = uris
+            listen.honour(_honoured(envelope))
             self._maybe_acknowledge(listen)
 
     def _uris_of(self, wanted: Filter, peer: Peer) -> list[str]:
@@ -380,6 +397,13 @@ class Listens:
 def _declares(peer: Peer, capability: str, feature: str) -> bool:
     declared = peer.capabilities.get(capability)
     return isinstance(declared, dict) and bool(declared.get(feature))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def _honoured(envelope: Envelope) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(envelope.params or b"{}", type=_Acknowledged).notifications
+    except msgspec.DecodeError:
+        return {}
 
 
 def _uri_of(envelope: Envelope) -> str:

@@ -34,6 +34,8 @@ NEVER_CANCELLED = ("initialize", "server/discover")
 FLOOD_BURST = 20_000
 FLOOD_RATE = 5_000
 """Notifications that a peer may send at once, and per second for long."""
+TELL_S = 1.0
+"""How often the number of dropped notifications is recorded."""
 MOST_JUNK = 1000
 """Pieces of junk that are recorded of one peer."""
 REMEMBERED_IDS = 4096
@@ -95,6 +97,8 @@ class Peer:
         self._tokens = float(FLOOD_BURST)
         self._tokens_at = host.now()
         self._dropped = 0
+        self._held: dict[str, bytes] = {}
+        """The last dropped news of each list."""
         self._junk = 0
 
     @property
@@ -111,7 +115,6 @@ class Peer:
         """Connect unless connected or on the way."""
         if self.state in ("idle", "failed"):
             self.state = "starting"
-            self.fault = None
             self.host.connect(self)
 
     def stop(self) -> None:
@@ -120,6 +123,7 @@ class Peer:
             self.state = "stopped"
             return
         self.state = "stopped"
+        self._tell_dropped()
         self._fail_all(self.stopping)
         self._tell_settled()
         for session in self.sessions:
@@ -185,8 +189,9 @@ class Peer:
         unsent, self.waiting = self.waiting, []
         pending = list(self.pending.values())
         self.pending.clear()
+        kept = msgspec.structs.replace(fault, outcome="not_sent")
         for call in unsent:
-            call.session.answered(call, Reply(fault=fault))
+            call.session.answered(call, Reply(fault=kept))
         sent = msgspec.structs.replace(fault, outcome="unknown")
         self.errors += len(pending)
         for call in pending:
@@ -308,8 +313,19 @@ class Peer:
             return
         if kind in ("response", "error"):
             self._answer(data, envelope, kind)
-        elif kind == "notification":
+            return
+        try:
+            self._said(data, envelope, origin, kind)
+        except msgspec.DecodeError as fault:
+            facts = {"reason": "malformed", "method": envelope.method, "message": str(fault)}
+            self.note("fault", facts)
+
+    def _said(self, data: bytes, envelope: Envelope, origin: Origin | None, kind: str) -> None:
+        """A request or notification of the peer's own: to the session that it is about, or to all."""
+        if kind == "notification":
             if self._floods(envelope.method):
+                if envelope.method in mcp.LIST_CHANGED:
+                    self._held[envelope.method] = data
                 return
             session = self._session_of(origin, envelope)
             if session is not None:
@@ -328,8 +344,8 @@ class Peer:
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message: kept, counted, and answered for where their id can be read."""
         self._record_raw(data, why, size)
-        if why in ("too-large", "not-utf8", "partial"):
-            reason = "frame_too_large" if why == "too-large" else "peer_protocol"
+        if why in ("too-large", "unfinished", "not-utf8", "partial"):
+            reason = "frame_too_large" if why in ("too-large", "unfinished") else "peer_protocol"
             self._damaged(jsonrpc.salvage(data), reason, why)
 
     def failed(self, fault: TransportError) -> None:
@@ -453,9 +469,9 @@ class Peer:
             self.tap.record(kind, "peer>", data, peer=self.name, life=max(self.life, 1), **facts)
 
     def _bad(self, data: bytes, bad: BadMessage) -> None:
-        parts = jsonrpc.split(data) if bad.reason == "not-json" else []
+        parts = jsonrpc.split(data) if bad.reason in ("not-json", "batch") else []
         self._record_raw(data[:4096], bad.reason, len(data))
-        if len(parts) > 1:
+        if parts and parts[0] != data:
             for part in parts:
                 self.message(part)
             return
@@ -496,17 +512,24 @@ class Peer:
             self._tokens = min(float(FLOOD_BURST), self._tokens + gained)
         if self._tokens >= 1:
             self._tokens -= 1
-            self._tell_dropped()
             return False
         if method == "notifications/cancelled":
             return False
+        if not self._dropped:
+            self.host.later(TELL_S, self._tell_dropped)
         self._dropped += 1
         return True
 
     def _tell_dropped(self) -> None:
+        """Say how much was dropped; that a list has changed is told all the same, once."""
         if self._dropped:
             self.note("drop", {"notifications": self._dropped})
             self._dropped = 0
+        held, self._held = self._held, {}
+        for data in held.values():
+            if self.is_ready:
+                self._tokens += 1
+                self.message(data)
 
     def _gone(self) -> Fault:
         return self.fault or Fault(

@@ -132,10 +132,10 @@ class Session:
 
     def forward(self, request: Request, seat: Seat, *, name: str = "", params: bytes | None = None) -> None:
         """Record a request and send it to a peer of `seat`, translated where the eras differ."""
+        if request.core.era == "modern" and b'"requestState"' in request.data:  # noqa: SIM102 - rare, then slow
+            if self.suspensions.resume(request, seat.name, name):
+                return
         peer = seat.peer(self, request)
-        if request.core.era == "modern" and b'"requestState"' in request.data and not peer.is_modern:
-            self.suspensions.resume(request, peer)
-            return
         call = self.open_call(request, peer=seat.name, name=name)
         if call is None:
             return
@@ -143,13 +143,16 @@ class Session:
             call.params = params
         self.submit(call, peer)
 
-    def open_call(self, request: Request, *, peer: str = "", name: str = "") -> Call | None:
+    def open_call(
+        self, request: Request, *, peer: str = "", name: str = "", op: int = 0, parent: int | None = None
+    ) -> Call | None:
         """Record a request and enter it as a call of its core; None where it was refused."""
         core = request.core
         meta = request.meta
         if meta is None and (b'"progressToken"' in request.data or LANE_MARK in request.data):
             meta = read_meta(request)
-        seq = self.record(request, peer=peer, name=name, lane=meta.lane if meta else "")
+        lane = meta.lane if meta is not None else ""
+        seq = self.record(request, peer=peer, name=name, lane=lane, op=op or None, parent=parent)
         if seq < 0:
             return None
         call = Call(
@@ -164,12 +167,22 @@ class Session:
         if meta is not None:
             call.token = meta.token
             call.level = meta.log_level
+            call.capabilities = meta.capabilities
         if request.origin is not None and request.origin.headers:
             call.headers = tuple(h for h in request.origin.headers if h[0].startswith("mcp-param-"))
         core.open[request.id] = request.call = call
         return call
 
-    def record(self, request: Request, *, peer: str = "", name: str = "", lane: str = "") -> int:
+    def record(
+        self,
+        request: Request,
+        *,
+        peer: str = "",
+        name: str = "",
+        lane: str = "",
+        op: int | None = None,
+        parent: int | None = None,
+    ) -> int:
         """Record a request of the core; -1, and the core refused, where that is impossible."""
         core = request.core
         tap = self.tap
@@ -184,6 +197,8 @@ class Session:
                 method=request.method,
                 name=name,
                 lane=lane,
+                op=op,
+                parent=parent,
             )
             if tap.accepting
             else -1
@@ -387,6 +402,7 @@ class Session:
         """End the session: its own peers go, its recording is sealed."""
         for seat in self.seats.values():
             seat.close(self)
+        self.suspensions.close()
         self.tap.close()
 
     def _pong(self, request: Request) -> None:

@@ -17,13 +17,11 @@ from msgspec import Raw
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.core_state import mcp_token
-from gateway.calls.request import Request
+from gateway.calls.request import Request, bad_params
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import Fault
 
 if TYPE_CHECKING:
     from gateway.calls.asks import Asks, PeerAsk
-    from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Timer
     from gateway.calls.session import Session
 
@@ -33,10 +31,21 @@ SUSPENDED_S = 600.0
 """How long a core may take to come back with its answers."""
 
 
+class _KeyMeta(msgspec.Struct):
+    key: str = msgspec.field(name=mcp.META_INPUT_KEY, default="")
+
+
+class _KeyParams(msgspec.Struct):
+    meta: _KeyMeta = msgspec.field(name="_meta", default_factory=_KeyMeta)
+
+
+_read_key: msgspec.json.Decoder[_KeyParams] = msgspec.json.Decoder(_KeyParams)
+
+
 class Suspended:
     """A call whose core was, or is about to be, answered `input_required`."""
 
-    __slots__ = ("asks", "call", "reply", "state", "timer")
+    __slots__ = ("asks", "call", "reply", "seq", "state", "timer")
 
     def __init__(self, call: Call, timer: Timer) -> None:
         self.call = call
@@ -44,6 +53,8 @@ class Suspended:
         self.asks: dict[str, PeerAsk] = {}
         self.state = ""
         """The handle that the core was given; empty until then."""
+        self.seq = -1
+        """The frame of the `input_required` result that the core was given last."""
         self.reply: Reply | None = None
         """What ended the call while the core was away."""
 
@@ -70,7 +81,7 @@ class Suspensions:
         key = _input_key(ask.params)
         if key and self._answered_in_advance(ask, call, key):
             return
-        waiting = self._gathering.get(id(call))
+        waiting = self._gathering.get(id(call)) or self._of(call)
         if waiting is None:
             host = self._session.exchange.host
             waiting = Suspended(call, host.later(GATHER_S, lambda: self._gathered(call)))
@@ -92,15 +103,12 @@ class Suspensions:
         if answer is None or not _fits(ask.method, answer):
             return False
         self._used.setdefault(id(call), set()).add(key)
-        self._asks.respond(ask, jsonrpc.response(ask.id, bytes(answer)), synthetic=True)
+        self._asks.respond(ask, jsonrpc.response(ask.id, bytes(answer)))
         return True
 
     def _gathered(self, call: Call) -> None:
         waiting = self._gathering.pop(id(call), None)
-        if waiting is None or not waiting.asks:
-            return
-        core = call.core
-        if core is None or core.is_closed or call.core_id not in core.open:
+        if waiting is None or not waiting.asks or not call.is_open:
             return
         host = self._session.exchange.host
         waiting.timer = host.later(SUSPENDED_S, lambda: self._expired(waiting))
@@ -119,7 +127,7 @@ class Suspensions:
         }
         result = translate.input_required_result(asks, waiting.state)
         message = jsonrpc.response(call.core_id, result)
-        seq = self._session.tap.record(
+        waiting.seq = self._session.tap.record(
             "response",
             ">core",
             message,
@@ -133,69 +141,79 @@ class Suspensions:
         call.suspended = True
         call.deadline = 0
         core.open.pop(call.core_id, None)
-        core.answer(call.core_id, message, seq)
+        core.answer(call.core_id, message, waiting.seq)
 
-    def resume(self, request: Request, peer: Peer) -> None:
-        """A modern core comes back to a suspended call: give the peer the answers and go on."""
-        session = self._session
-        try:
-            retry = translate.read_retry.decode(request.envelope.params)
-        except msgspec.DecodeError as fault:
-            session.deny(request, _bad_params(f"`inputResponses` is malformed: {fault}"))
-            return
-        waiting = self._suspended.get(retry.state or "") if self._is_ours(retry.state or "") else None
-        if waiting is None or waiting.call.method != request.method or waiting.call.peer is not peer:
-            session.deny(request, _bad_params("`requestState` is not one of ours, or has expired"))
-            return
-        wrong = next(
-            (k for k, a in waiting.asks.items() if not _fits(a.method, retry.responses.get(k))), None
-        )
-        if wrong is not None and wrong in retry.responses:
-            session.deny(
-                request, _bad_params(f"`inputResponses.{wrong}` is no answer to {waiting.asks[wrong].method}")
-            )
-            return
-        call = session.open_call(request, peer=peer.name, name=waiting.call.name)
-        if call is None:
-            return
-        self._rebind(waiting, call)
-        given = {key: retry.responses[key] for key in waiting.asks if key in retry.responses}
+    def resume(self, request: Request, peer: str, name: str) -> bool:
+        """Let a modern core come back to a suspended call; False where its state is none of ours, but the peer's.
+
+        Raises:
+            msgspec.ValidationError: If the answers are not of that shape.
+        """
+        retry = translate.read_retry.decode(request.envelope.params)
+        if retry.state is None or not self._is_ours(retry.state):
+            return False
+        waiting = self._suspended.get(retry.state)
+        problem = _problem(waiting, retry, (peer, request.method, name))
+        if waiting is None or problem:
+            self._session.deny(request, bad_params(problem))
+            return True
+        op = waiting.call.op
+        fresh = self._session.open_call(request, peer=peer, name=name, op=op, parent=waiting.seq)
+        if fresh is not None:
+            self._rebind(waiting, fresh)
+            self._go_on(waiting, retry.responses)
+        return True
+
+    def _go_on(self, waiting: Suspended, responses: dict[str, Raw]) -> None:
+        """Give the peer the answers; ask again for those that are missing, or that it has thought of since."""
+        call = waiting.call
         if waiting.reply is not None:
             self._forget_suspended(waiting)
-            session.finish(waiting.call, waiting.reply)
+            self._session.finish(call, waiting.reply)
             return
-        for key, raw in given.items():
+        for key in [key for key in waiting.asks if key in responses]:
             ask = waiting.asks.pop(key)
-            self._asks.respond(ask, jsonrpc.response(ask.id, bytes(raw)))
+            self._asks.respond(ask, jsonrpc.response(ask.id, bytes(responses[key])), parent=call.seq)
         if waiting.asks:
             self._suspend(waiting)
-        else:
-            self._forget_suspended(waiting)
-            waiting.call.suspended = False
+            return
+        self._forget_suspended(waiting)
+        call.suspended = False
+        if call.peer is not None:
+            call.deadline = self._session.tap.at + call.peer.timeout_ns
+            self._session.exchange.watch()
 
     def _rebind(self, waiting: Suspended, fresh: Call) -> None:
         """Let the suspended call go on under the retry's id, connection and progress token."""
         call = waiting.call
         call.core, call.core_id, call.seq = fresh.core, fresh.core_id, fresh.seq
-        call.level = fresh.level
+        call.level, call.capabilities = fresh.level, fresh.capabilities
         if call.token is not None:
             call.token = fresh.token
-        if call.peer is not None:
-            call.deadline = self._session.tap.at + call.peer.timeout_ns
         if fresh.core is not None and fresh.core_id is not None:
             fresh.core.open[fresh.core_id] = call
 
     def ended_meanwhile(self, call: Call, reply: Reply) -> None:
         """The peer has ended a call whose core is away: keep the reply for when it comes back."""
-        for waiting in self._suspended.values():
-            if waiting.call is call:
-                waiting.reply = reply
+        waiting = self._of(call)
+        if waiting is not None:
+            waiting.reply = reply
+
+    def _of(self, call: Call) -> Suspended | None:
+        return next((waiting for waiting in self._suspended.values() if waiting.call is call), None)
 
     def call_dropped(self, call: Call) -> None:
-        """A call has ended or is not waited for: forget what was gathered for it."""
+        """A call has ended or is not waited for: nobody will answer what was gathered for it."""
         self._used.pop(id(call), None)
         waiting = self._gathering.pop(id(call), None)
         if waiting is not None:
+            waiting.timer.cancel()
+            for ask in waiting.asks.values():
+                self._asks.refuse(ask, -32000, "the call that it was asked about has ended")
+
+    def close(self) -> None:
+        """The session ends: no timer is to outlive it."""
+        for waiting in (*self._gathering.values(), *self._suspended.values()):
             waiting.timer.cancel()
 
     def _expired(self, waiting: Suspended) -> None:
@@ -215,7 +233,8 @@ class Suspensions:
 
     def _is_ours(self, state: str) -> bool:
         handle, _, seal = state.partition(".")
-        return hmac.compare_digest(seal, self._seal(handle))
+        # As bytes: text that is not ASCII cannot be compared in constant time.
+        return hmac.compare_digest(seal.encode(), self._seal(handle).encode())
 
     def _seal(self, handle: str) -> str:
         key = self._session.exchange.host.secret_key()
@@ -228,15 +247,14 @@ def _input_key(params: bytes) -> str:
     """Return the name that a server gives to the answer of its question, or nothing."""
     if mcp.META_INPUT_KEY.encode() not in params:
         return ""
-    meta = translate.members(params).get("_meta", Raw(b"{}"))
-    key = msgspec.json.decode(meta).get(mcp.META_INPUT_KEY)
-    return key if isinstance(key, str) else ""
+    try:
+        return _read_key.decode(params).meta.key
+    except msgspec.DecodeError:
+        return ""
 
 
-def _fits(method: str, answer: Raw | None) -> bool:
+def _fits(method: str, answer: Raw) -> bool:
     """Whether an answer has the members that its method's result must have."""
-    if answer is None:
-        return False
     try:
         value = msgspec.json.decode(answer, type=dict[str, Any])
     except msgspec.DecodeError:
@@ -248,5 +266,14 @@ def _fits(method: str, answer: Raw | None) -> bool:
     return isinstance(value.get("roots"), list) if method == "roots/list" else True
 
 
-def _bad_params(why: str) -> Fault:
-    return Fault(code="invalid_request", message=why, reason="bad_params")
+def _problem(waiting: Suspended | None, retry: translate.Retry, what: tuple[str, str, str]) -> str:
+    """Return why a retry cannot go on, or nothing. `what` is its peer, method and name."""
+    if waiting is None:
+        return "`requestState` has expired"
+    call = waiting.call
+    if call.peer is None or what != (call.peer.name, call.method, call.name):
+        return "`requestState` belongs to another call"
+    for key, ask in waiting.asks.items():
+        if key in retry.responses and not _fits(ask.method, retry.responses[key]):
+            return f"`inputResponses.{key}` is no answer to {ask.method}"
+    return ""

@@ -6,6 +6,7 @@ bytes; keeps no state. Source: MCP 2026-07-28 changelog; research on eras, secti
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from typing import Any
 
 import msgspec
@@ -62,9 +63,7 @@ def prepend(data: bytes, inner: bytes) -> bytes:
 def stamp_meta(params: bytes, stamp: dict[str, Raw]) -> bytes:
     """Return params whose `_meta` says whom the call comes from, as each modern request must."""
     found = members(params)
-    meta: dict[str, Raw] = dict(members(bytes(found["_meta"]))) if "_meta" in found else {}
-    meta.update(stamp)
-    found["_meta"] = Raw(_encode(meta))
+    found["_meta"] = Raw(_encode(_meta_of(found) | stamp))
     return _encode(found)
 
 
@@ -82,16 +81,16 @@ def client_stamp(version: str, info: bytes, capabilities: bytes, level: str) -> 
 
 
 def without_connection_meta(params: bytes) -> bytes:
-    """Return params without what describes the modern connection, and without retry members."""
+    """Return params without what describes the modern connection, and without retry members.
+
+    Raises:
+        msgspec.ValidationError: If they go on with a call that the legacy peer cannot know.
+    """
     found = members(params)
-    if "_meta" in found:
-        meta = {k: v for k, v in members(bytes(found["_meta"])).items() if k not in mcp.CONNECTION_META}
-        if meta:
-            found["_meta"] = Raw(_encode(meta))
-        else:
-            del found["_meta"]
-    for name in ("inputResponses", "requestState"):
-        found.pop(name, None)
+    _drop_meta(found, mcp.CONNECTION_META)
+    found.pop("inputResponses", None)
+    if found.pop("requestState", Raw(b"null")) != Raw(b"null"):
+        raise msgspec.ValidationError("`requestState` is not one of ours")
     return _encode(found)
 
 
@@ -109,11 +108,12 @@ def result_to_modern(method: str, result: bytes) -> bytes:
 
 def error_to_modern(method: str, error: bytes) -> bytes:
     """Return a legacy error as a modern core knows it: a missing resource is -32602 there."""
-    if method != "resources/read" or str(RESOURCE_NOT_FOUND).encode() not in error:
+    if method != "resources/read" or not error.startswith(b"{"):
         return error
     found = members(error)
-    if found.get("code") == Raw(str(RESOURCE_NOT_FOUND).encode()) or _code(error) == RESOURCE_NOT_FOUND:
-        found["code"] = Raw(b"-32602")
+    if found.get("code") != Raw(b"%d" % RESOURCE_NOT_FOUND):
+        return error
+    found["code"] = Raw(b"-32602")
     return _encode(found)
 
 
@@ -136,22 +136,15 @@ def input_required_result(asks: dict[str, dict[str, Any]], state: str) -> bytes:
 def without_subscription(params: bytes) -> bytes:
     """Return notification params without the id of the subscription that brought them."""
     found = members(params)
-    if "_meta" not in found:
-        return params
-    meta = {k: v for k, v in members(bytes(found["_meta"])).items() if k != mcp.META_SUBSCRIPTION}
-    if meta:
-        found["_meta"] = Raw(_encode(meta))
-    else:
-        del found["_meta"]
+    _drop_meta(found, (mcp.META_SUBSCRIPTION,))
     return _encode(found)
 
 
 def with_subscription(params: bytes, id_: jsonrpc.Id) -> bytes:
     """Return notification params that carry the core's own subscription id."""
-    found = members(params)
-    meta: dict[str, Any] = dict(members(bytes(found["_meta"]))) if "_meta" in found else {}
-    meta[mcp.META_SUBSCRIPTION] = id_
-    return with_members(params, {"_meta": meta})
+    found: dict[str, Any] = dict(members(params))
+    found["_meta"] = _meta_of(found) | {mcp.META_SUBSCRIPTION: id_}
+    return _encode(found)
 
 
 def discover_result(initialize: bytes, versions: tuple[str, ...]) -> bytes:
@@ -173,7 +166,7 @@ def discover_result(initialize: bytes, versions: tuple[str, ...]) -> bytes:
 def initialize_result(discover: bytes, version: str) -> bytes:
     """Return the `initialize` result that says what a modern `server/discover` result said."""
     facts = members(discover)
-    meta = members(bytes(facts["_meta"])) if "_meta" in facts else {}
+    meta = _meta_of(facts)
     info = facts.get("serverInfo") or meta.get(mcp.META_SERVER) or Raw(b'{"name":"unknown","version":"0"}')
     result: dict[str, Any] = {
         "protocolVersion": version,
@@ -197,6 +190,16 @@ def legacy_capabilities(capabilities: bytes) -> dict[str, Any]:
     return found
 
 
-def _code(error: bytes) -> int | None:
-    code = msgspec.json.decode(error).get("code")
-    return code if isinstance(code, int) else None
+def _meta_of(found: Mapping[str, Raw]) -> dict[str, Any]:
+    """Return the members of `_meta`; none where it is absent, or no object."""
+    meta = bytes(found.get("_meta", b""))
+    return dict(members(meta)) if meta.startswith(b"{") else {}
+
+
+def _drop_meta(found: dict[str, Raw], names: Container[str]) -> None:
+    """Take members out of `_meta`, and `_meta` itself where nothing is left of it."""
+    meta = {name: value for name, value in _meta_of(found).items() if name not in names}
+    if meta:
+        found["_meta"] = Raw(_encode(meta))
+    else:
+        found.pop("_meta", None)

@@ -332,11 +332,16 @@ def _endless_number(data: bytes) -> bool:
 
 
 def split(data: bytes) -> list[bytes]:
-    """Return the JSON objects that stand one after another in `data`; empty where it is not just objects."""
+    """Return the JSON objects that stand one after another in `data`; empty where it is not just objects.
+
+    A byte order mark before them is passed over, and a batch counts as its members.
+    """
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return []
+    if text.lstrip().startswith("["):
+        return _batch(data)
     decoder = json.JSONDecoder()
     parts: list[bytes] = []
     at = 0
@@ -353,3 +358,12 @@ def split(data: bytes) -> list[bytes]:
         parts.append(text[at:end].encode())
         at = end
     return parts
+
+
+def _batch(data: bytes) -> list[bytes]:
+    try:
+        members = msgspec.json.decode(data, type=list[Raw])
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return []
+    parts = [bytes(member) for member in members]
+    return parts if all(part.startswith(b"{") for part in parts) else []
