@@ -1,0 +1,147 @@
+"""Peers that misbehave in the middle of a call, each through a whole gateway with an innocent peer beside it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes.fault_kit import DEADLINE_S, Case, drive, timeout
+from tests.processes.gateway_kit import run, state
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+_ = state
+
+MIB = 1024 * 1024
+DAMAGED: dict[str, Any] = {"code": "io", "reason": "peer_protocol"}
+TOO_LARGE: dict[str, Any] = {"code": "io", "reason": "frame_too_large", "says": "too large"}
+
+FRAMING = [
+    Case(fault="garbage-line", text="after garbage", frames=("raw",)),
+    timeout("garbage-only", "raw"),
+    Case(fault="invalid-utf8", **DAMAGED, frames=("raw",)),
+    Case(fault="truncated-line", **DAMAGED, frames=("raw",)),
+    timeout("partial-then-stall", then="stuck"),
+    Case(fault="partial-then-exit", code="io", frames=("raw", "exit"), then="restarted"),
+    Case(fault="no-final-newline", text="no newline", frames=("response", "exit"), then="restarted"),
+    Case(fault="bom-line", text="after BOM", frames=("raw",)),
+    Case(fault="crlf", text="CRLF"),
+    Case(fault="two-in-one-line", text="two", frames=("raw", "notification")),
+    Case(fault="blank-lines", text="after blanks"),
+    Case(fault="batch", text="in a batch", frames=("raw",)),
+    Case(
+        fault="huge-line",
+        **TOO_LARGE,
+        frames=("raw",),
+        env={"BAD_PEER_COUNT": str(3 * MIB)},
+        settings={"limits": {"max_message_bytes": MIB}},
+    ),
+    Case(
+        fault="endless-line",
+        **TOO_LARGE,
+        frames=("raw",),
+        settings={"limits": {"max_message_bytes": MIB}},
+        then="stuck",
+    ),
+    Case(fault="depth-bomb", **TOO_LARGE, frames=("raw",)),
+    Case(fault="huge-number", **TOO_LARGE, frames=("raw",)),
+    Case(fault="not-a-number", **DAMAGED, frames=("raw",)),
+    timeout("duplicate-keys", "raw"),
+    timeout("byte-a-second", env={"BAD_PEER_PAUSE": "0.5"}, then="stuck"),
+    Case(fault="tiny-writes", text="x" * 20_000, env={"BAD_PEER_COUNT": "20000"}),
+]
+
+IDS = [
+    timeout("never-answers"),
+    Case(fault="answers-twice", text="same", frames=("response/duplicate",)),
+    Case(fault="answers-twice-differently", text="first", frames=("response/duplicate",)),
+    timeout("wrong-id", "response/orphan"),
+    timeout("id-of-other-type", "response/orphan"),
+    timeout("float-id", "raw"),
+    timeout("null-id", "response/orphan"),
+    Case(fault="result-and-error", **DAMAGED, frames=("raw",)),
+    Case(fault="neither-result-nor-error", **DAMAGED, frames=("raw",)),
+    timeout("answers-late", "late", env={"BAD_PEER_PAUSE": str(DEADLINE_S * 2.5)}, then="late"),
+    Case(fault="answers-before-asked", text="asked", frames=("response/orphan",)),
+    Case(fault="asks-under-pending-id", text='asked and got ["id", "jsonrpc", "result"]'),
+    Case(fault="request-storm", text="after the storm"),
+]
+
+FLOODS = [
+    Case(
+        fault="flood-notifications", text="after the flood", env={"BAD_PEER_COUNT": "60000"}, frames=("drop",)
+    ),
+    Case(fault="flood-logs", text="after the flood", env={"BAD_PEER_COUNT": "60000"}, frames=("drop",)),
+    Case(fault="flood-progress", text="after the flood", env={"BAD_PEER_COUNT": "60000"}, frames=("drop",)),
+    Case(fault="flood-stderr", text="after the flood", frames=("raw",)),
+    Case(fault="stderr-without-newline", text="after the flood", frames=("raw",)),
+]
+
+PANIC: dict[str, Any] = {"exit": {"code": 3}, "stderr": "panic: out of luck"}
+EXITED: dict[str, Any] = {
+    "code": "io",
+    "reason": "peer_exited",
+    "frames": ("exit", "close", "lost"),
+    "then": "restarted",
+}
+ENDS = [
+    Case(fault="dies-in-call", **EXITED, data=PANIC),
+    Case(fault="killed-in-call", **EXITED, data={"exit": {"signal": "SIGKILL"}}),
+    Case(fault="segfault-in-call", **EXITED, data={"exit": {"signal": "SIGSEGV"}}),
+    timeout("stops-itself", then="stuck"),
+    Case(
+        fault="closes-stdout",
+        code="io",
+        reason="peer_closed",
+        frames=("exit", "close", "lost"),
+        then="restarted",
+    ),
+    Case(fault="closes-stdin", text="my stdin is closed", frames=("close",), then="restarted"),
+    Case(fault="ignores-eof-and-term", frames=("exit",), then="stuck"),
+    Case(fault="grandchild", frames=("exit",)),
+    Case(fault="setsid-grandchild", frames=("exit",)),
+    Case(fault="daemon", frames=("exit",)),
+    Case(fault="whole-family", frames=("exit",), then="stuck"),
+    Case(fault="exits-before-grandchild", frames=("exit", "close"), then="restarted"),
+    Case(
+        fault="memory-hog",
+        **EXITED,
+        data={"exit": {"code": 1, "limit": "memory"}},
+        settings={"limits": {"memory_bytes": 200 * MIB}},
+    ),
+    Case(
+        fault="cpu-spin",
+        **EXITED,
+        data={"exit": {"signal": "SIGXCPU", "limit": "cpu"}},
+        settings={"limits": {"cpu_s": 1}},
+    ),
+    Case(
+        fault="fork-bomb",
+        **EXITED,
+        data={"exit": {"signal": "SIGKILL", "limit": "processes"}},
+        env={"BAD_PEER_COUNT": "64"},
+        settings={"limits": {"processes": 8}},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FRAMING, ids=str)
+def test_bad_framing(case: Case, tmp_path: Path) -> None:
+    run(drive(case, tmp_path))
+
+
+@pytest.mark.parametrize("case", IDS, ids=str)
+def test_bad_answers_and_ids(case: Case, tmp_path: Path) -> None:
+    run(drive(case, tmp_path))
+
+
+@pytest.mark.parametrize("case", FLOODS, ids=str)
+def test_floods(case: Case, tmp_path: Path) -> None:
+    run(drive(case, tmp_path))
+
+
+@pytest.mark.parametrize("case", ENDS, ids=str)
+def test_bad_ends(case: Case, tmp_path: Path) -> None:
+    run(drive(case, tmp_path))
