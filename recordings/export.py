@@ -15,8 +15,8 @@ import msgspec
 from recordings.errors import MissingBlobError
 from recordings.frame import LIFECYCLE, Frame
 from recordings.header import encode_header
+from recordings.marks import unmarked
 from recordings.reader import Recording
-from recordings.redaction import unmarked
 from recordings.segment import json_of
 from recordings.views import Pair, is_forwarded, is_trouble, pairs
 

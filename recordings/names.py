@@ -1,11 +1,13 @@
 """Which names say that a value is a secret: whole words across snake_case, camelCase and kebab-case.
 
-Owns the list of words and the list of what looks alike and is harmless. Looks at names only, never at values.
+Owns the list of words, the list of what looks alike and is harmless, and how a project adds to both. Looks at
+names only, never at values.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 
@@ -44,9 +46,24 @@ STEMS = (
     rb"|(?:pass|api|private|access|signing|encryption|shared|account|master|ssh)[^A-Za-z0-9\"\\]?"
     rb"(?:key|word|phrase|code))"
 )
-"""A pattern that is found in every name that `is_secret` affirms, and in some others."""
+"""A pattern that is found in every name of the built-in list, and in some others."""
 
-_STEM = re.compile(STEMS.decode())
+SCHEMA_WORDS = set_of(
+    "type description title default example examples enum const format pattern minLength maxLength "
+    "minimum maximum items properties required additionalProperties nullable deprecated readOnly "
+    "writeOnly anyOf oneOf allOf not $ref $comment minItems maxItems uniqueItems exclusiveMinimum "
+    "exclusiveMaximum multipleOf if then else patternProperties propertyNames $defs definitions "
+    "contentEncoding contentMediaType enumNames"
+)
+"""The members of a JSON Schema: an object of these alone describes a secret rather than being one."""
+_HEADERS = frozenset(
+    ("authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token", "api-key")
+)
+SAID_OPENLY = frozenset(("", "none", "null", "true", "false", "include", "omit", "same-origin", "required"))
+"""Values that are no secrets, whatever they are called."""
+_SIGN = rb"[^A-Za-z0-9\"\\]?"
+_ENVELOPE = set_of("jsonrpc id method params result error")
+"""Names that every message has: their values are the message."""
 
 
 def words_of(name: str) -> list[str]:
@@ -54,12 +71,68 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in _PART.findall(name)]
 
 
-@lru_cache(maxsize=4096)
-def is_secret(name: str) -> bool:
-    """Whether the value under this name is to be redacted."""
-    if _STEM.search(name) is None:
+def key_fault(name: str) -> str | None:
+    """What is wrong with a name that a project adds, as the end of a sentence; None for nothing."""
+    if not name.isascii() or not any(map(str.isalpha, name)):
+        return "must be a name with a letter of the Latin alphabet, and without others"
+    if "".join(words_of(name)) in _ENVELOPE:
+        return "is what a part of every message is called"
+    return None
+
+
+class Names:
+    """The names that say secret: the built-in ones, and those of a project.
+
+    A name of `keys` counts as its words do wherever they follow one another: `badge_number` makes `badgeNumber`
+    and `old-badge-number` secret. A name of `allowed` is harmless as a whole: `session_token` allows
+    `sessionToken`, not `old_session_token`, and nothing else of either list changes that.
+    """
+
+    def __init__(self, keys: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
+        self._keys = frozenset("".join(words_of(name)) for name in keys)
+        self._longest = max(map(len, self._keys), default=0)
+        self._allowed = frozenset("".join(words_of(name)) for name in allowed)
+        own = [_SIGN.join(letter.encode() for letter in key) for key in sorted(self._keys)]
+        self.stems = rb"(?:" + rb"|".join((STEMS, *(rb"(?i:" + stem + rb")" for stem in own))) + rb")"
+        """A pattern that is found in every name that `is_secret` affirms, and in some others."""
+        self._stem = re.compile(self.stems.decode())
+        self.is_secret = lru_cache(maxsize=4096)(self._is_secret)
+        """Whether the value under a name is to be redacted."""
+
+    def allows(self, name: str) -> bool:
+        """Whether the project has said that this name is harmless."""
+        return bool(self._allowed) and "".join(words_of(name)) in self._allowed
+
+    def announces(self, text: str) -> bool:
+        """Whether an element of a list says that the next one is a secret: an option, or a header's name."""
+        if text.startswith("-"):
+            return "=" not in text and self.is_secret(text)
+        return text.lower() in _HEADERS and not self.allows(text)
+
+    def _is_secret(self, name: str) -> bool:
+        if self._stem.search(name) is None or self.allows(name):
+            return False
+        words = words_of(name)
+        return self._is_own(words) or _is_built_in(words)
+
+    def _is_own(self, words: list[str]) -> bool:
+        for start in range(len(words) if self._keys else 0):
+            run = ""
+            for end in range(start, len(words)):
+                run += words[end]
+                if len(run) > self._longest:
+                    break
+                if run in self._keys and not _ends_harmless(words[end + 1 :]):
+                    return True
         return False
-    words = words_of(name)
+
+
+def _ends_harmless(words: list[str]) -> bool:
+    told = [word for word in words if not word.isdigit()]
+    return bool(told) and told[-1] in _AFTER
+
+
+def _is_built_in(words: list[str]) -> bool:
     while words and words[-1].isdigit():
         words.pop()
     if not words or words[-1] in _AFTER:
@@ -71,3 +144,7 @@ def is_secret(name: str) -> bool:
         if word in _WORDS or (before, word) in _PAIRS or (word == "tokens" and before in _TOKENS_OF):
             return True
     return False
+
+
+BUILT_IN = Names()
+is_secret = BUILT_IN.is_secret

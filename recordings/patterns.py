@@ -6,14 +6,13 @@ Owns the patterns and the forms that a known secret takes on the wire. All are l
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
-from recordings.linear import escaped
-from recordings.names import STEMS
+from recordings.linear import Match, compiled, escaped
 
-MARK = "[REDACTED:"
 SHORTEST_KNOWN = 6
 """Known secrets shorter than this are not looked for: they would be found everywhere."""
 
@@ -58,23 +57,72 @@ SHAPES: tuple[Shape, ...] = (
     Shape("url", rb"[A-Za-z][A-Za-z0-9+.\-]*://[^\s/\"'@:\\<>]*:([^\s/\"'@\\<>]+)@"),
 )
 
-NAMED = rb"([A-Za-z0-9_.\-]*" + STEMS + rb"[A-Za-z0-9_.\-]*)"
-"""A name of letters, digits, `_`, `.` and `-` that may call its value a secret."""
-
 _VALUE = rb"(\"(?:[^\"\\\n]|\\.)*|\\+\"(?:[^\"\\\n]|\\+[^\"\\\n])*|'[^'\n]*|[^\s\"',;&<>()\\}\]{\[]+)"
-IN_TEXT = NAMED + rb"(\\*[\"']?[ \t]*[:=]>?[ \t]*)" + _VALUE
-"""A name, what joins it to its value, and the value with its opening quote if it has one."""
 
-FLAG = rb"(--?[a-z0-9\-]*" + STEMS + rb"[a-z0-9\-]*)([ \t]+)" + _VALUE
-"""An option of a command line and its value."""
 
-PREFILTER: tuple[bytes, ...] = (
-    STEMS + rb"(?:(?:[^\"\\]|\\.)*\"|[^\"\\]*\\+\")\s*:",
-    STEMS + rb"[A-Za-z0-9_.\-]*(?:\\*[\"']?[ \t]*[:=]|\\*\"\s*[,}])",
-    rb"--?[a-z0-9\-]*" + STEMS + rb"[a-z0-9\-]*[ \t]",
-    # Letters, digits, `-` and `_` spelled as escapes: no writer does that, so somebody hides something.
-    rb"\\u00(?i:4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]|3[0-9]|2[df])",
-)
+def in_text(stems: bytes) -> bytes:
+    """A pattern of a name with one of `stems`, what joins it to its value, and the value with its opening quote."""
+    name = rb"([A-Za-z0-9_.\-]*" + stems + rb"[A-Za-z0-9_.\-]*)"
+    return name + rb"(\\*[\"']?[ \t]*[:=]>?[ \t]*)" + _VALUE
+
+
+def flag(stems: bytes) -> bytes:
+    """A pattern of an option of a command line with one of `stems`, the blanks, and its value."""
+    return rb"(--?[a-z0-9\-]*" + stems + rb"[a-z0-9\-]*)([ \t]+)" + _VALUE
+
+
+def value_of(match: Match) -> tuple[int, int, bytes, bool]:
+    """Where the value of a name in a text lies without its quote, the value, and whether it had one."""
+    start, end = match.span(3)
+    value: bytes = match.group(3)
+    bare = value.lstrip(b"\\")
+    if bare[:1] in (b'"', b"'"):
+        lead = len(value) - len(bare) + 1
+        return start + lead, end, value[lead:], True
+    return start, end, value, False
+
+
+def prefilter(stems: bytes) -> tuple[bytes, ...]:
+    """Patterns of which one is found wherever a name with one of `stems` may call something a secret."""
+    return (
+        stems + rb"(?:(?:[^\"\\]|\\.)*\"|[^\"\\]*\\+\")\s*:",
+        stems + rb"[A-Za-z0-9_.\-]*(?:\\*[\"']?[ \t]*[:=]|\\*\"\s*[,}])",
+        rb"--?[a-z0-9\-]*" + stems + rb"[a-z0-9\-]*[ \t]",
+        # Letters, digits, `-` and `_` spelled as escapes: no writer does that, so somebody hides something.
+        rb"\\u00(?i:4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]|3[0-9]|2[df])",
+    )
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """What is wrong with a pattern that a project adds, as the end of a sentence; None for nothing."""
+    if not pattern.isascii():
+        return "may hold ASCII only; `[^ -~]` stands for a byte of any other character"
+    try:
+        found = compiled(pattern.encode())
+    except Exception as error:  # noqa: BLE001 - `re2.error` is all it raises, but it has no types
+        why = error.args[0] if error.args else ""
+        return f"is not an RE2 pattern: {why.decode(errors='replace') if isinstance(why, bytes) else why}"
+    if found.search(b"") is not None:
+        return "matches no text at all, and so everywhere"
+    if anchor := _anchor(pattern):
+        return (
+            f"holds `{anchor}`, but a secret is looked for inside of texts; use `\\b` for the edge of a word"
+        )
+    return None
+
+
+def _anchor(pattern: str) -> str | None:
+    """The first anchor of a valid pattern."""
+    bare = _LITERAL.sub("", pattern)
+    for match in _ATOM.finditer(bare):
+        if match.group() in ("^", "$", r"\A", r"\z"):
+            return match.group()
+    return None
+
+
+_LITERAL = re.compile(r"\\Q.*?(?:\\E|$)", re.DOTALL)
+_ATOM = re.compile(r"\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]|.", re.DOTALL)
+
 
 HARMLESS = (
     b"progressToken",

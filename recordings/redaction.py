@@ -10,27 +10,27 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from recordings.frame import NO_BODY, Frame
 from recordings.linear import Match, Pattern, any_of, compiled, escaped
-from recordings.names import is_secret, set_of
+from recordings.marks import MARK, Span, is_marked, mark_of, spliced, spliced_between, unmarked
+from recordings.names import SAID_OPENLY, SCHEMA_WORDS, Names
 from recordings.patterns import (
-    FLAG,
     HARMLESS,
-    IN_TEXT,
-    MARK,
-    PREFILTER,
     SHAPES,
     SHORTEST_KNOWN,
     Shape,
     escaped_form,
+    flag,
     forms_of,
+    in_text,
+    prefilter,
+    value_of,
 )
 from recordings.tokens import (
     COLON,
@@ -46,7 +46,7 @@ from recordings.tokens import (
     text_of,
 )
 
-_Span: TypeAlias = tuple[int, int, bytes]
+__all__ = ["Redactor", "unmarked"]
 
 _DEEPEST = 8
 """JSON inside strings inside JSON is followed so far down; further in, its text is searched."""
@@ -57,21 +57,8 @@ _VALUE_BEFORE = re.compile(
     rb'"value"\s*:\s*(' + STRING.pattern + rb"|" + SCALAR.pattern + rb')\s*,\s*"[a-z]+"\s*:$', re.DOTALL
 )
 _SCHEMA_VALUE = re.compile(rb'"(?:default|examples?|value)"\s*:\s*')
-_MARKED = re.compile(rb"\[REDACTED:[a-z]+:[0-9a-f]{8}\]")
-_PUBLIC = b"[REDACTED]"
 _DIGIT = re.compile(rb"[0-9]")
-_SCHEMA_WORDS = set_of(
-    "type description title default example examples enum const format pattern minLength maxLength "
-    "minimum maximum items properties required additionalProperties nullable deprecated readOnly "
-    "writeOnly anyOf oneOf allOf not $ref $comment minItems maxItems uniqueItems exclusiveMinimum "
-    "exclusiveMaximum multipleOf if then else patternProperties propertyNames $defs definitions "
-    "contentEncoding contentMediaType enumNames"
-)
-_HEADERS = frozenset(
-    ("authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token", "api-key")
-)
-_SAID_OPENLY = frozenset(("", "none", "null", "true", "false", "include", "omit", "same-origin", "required"))
-
+_MARK = MARK.decode()
 _string = msgspec.json.Decoder(str)
 
 
@@ -82,10 +69,34 @@ class Redactor:
     Redacting twice is redacting once.
     """
 
-    def __init__(self, key: bytes, *, known: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        *,
+        known: Iterable[str] = (),
+        keys: Iterable[str] = (),
+        patterns: Iterable[str] = (),
+        allow_keys: Iterable[str] = (),
+    ) -> None:
+        """Take the rules of a project besides the built-in ones: names, patterns of values, harmless names.
+
+        The first group of a pattern is the secret, or all of it where it has none; `patterns.pattern_fault` says
+        which can be used.
+        """
         self._key = key
+        self._names = Names(keys, allow_keys)
         self._known: dict[bytes, bytes] = {}
         self._loose: dict[bytes, tuple[Pattern, bytes]] = {}
+        self._shapes = [(shape, compiled(shape.pattern)) for shape in SHAPES]
+        own = [pattern.encode() for pattern in patterns]
+        self._own = [compiled(pattern) for pattern in own]
+        # What is escaped in a string may match only once it is not.
+        self._own_sources = (*own, rb"\\") if own else ()
+        self._own_match = any_of(self._own_sources)
+        self._in_text = compiled(in_text(self._names.stems))
+        self._flag = compiled(flag(self._names.stems))
+        self._prefilter = prefilter(self._names.stems)
+        self._harmless = tuple(name for name in HARMLESS if not self._names.is_secret(name.decode()))
         self.counts: Counter[str] = Counter()
         """How often each class was found; never a value."""
         self.know(known)
@@ -99,24 +110,28 @@ class Redactor:
                 loose = escaped_form(secret)
                 if loose is not None:
                     self._loose[loose] = (compiled(loose), plain)
-        self._shapes = [(shape, compiled(shape.pattern)) for shape in SHAPES]
-        self._in_text = compiled(IN_TEXT)
-        self._flag = compiled(FLAG)
         # Longest first: a form that contains another one is to be taken whole.
         literals = sorted(self._known, key=len, reverse=True)
         pattern = b"|".join([*self._loose, *(escaped(literal) for literal in literals)])
         self._literal = compiled(b"(" + pattern + b")") if literals else None
-        every = (*(shape.pattern for shape in SHAPES), *PREFILTER, *([pattern] if literals else []))
-        self._anywhere = compiled(b"|".join(b"(?:" + each + b")" for each in every))
-        self._match = any_of(every)
+        telling = (*(shape.pattern for shape in SHAPES), *self._prefilter)
+        sure = (*([pattern] if literals else []), *self._own_sources)
+        # A project's own patterns may begin anywhere, so they are looked for in each string by itself.
+        near = (*telling, *([pattern] if literals else []))
+        self._anywhere = compiled(b"|".join(b"(?:" + each + b")" for each in near))
+        self._match = any_of((*telling, *sure))
+        self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
 
     # Whole things
 
     def suspects(self, data: bytes) -> bool:
         """Whether these bytes may hold a secret. Never false for bytes that would be changed."""
-        if not self._match(data):
+        found = self._match(data)
+        if not found:
             return False
-        for name in HARMLESS:
+        if not self._sure.isdisjoint(found):
+            return True
+        for name in self._harmless:
             if name in data:
                 data = data.replace(name, b"")
         return bool(self._match(data))
@@ -164,23 +179,32 @@ class Redactor:
         """What is stored in a secret's place."""
         self.counts[label] += 1
         tail = hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:8]
-        return f"{MARK}{label}:{tail}]".encode()
+        return mark_of(label, tail)
 
     # Text
 
     def _text(self, data: bytes, depth: int) -> bytes:
-        if not self.suspects(data):
-            return data
+        while self.suspects(data):
+            redacted = self._once(data, depth)
+            # A mark is an edge: next to it, a project's pattern may find what was inside of a word before.
+            if not self._own or redacted == data:
+                return redacted
+            data = redacted
+        return data
+
+    def _once(self, data: bytes, depth: int) -> bytes:
         if depth < _DEEPEST and data.lstrip()[:1] in (b"{", b"[") and is_json(data):
             return self._splice(data, depth + 1)
         if self._literal is not None:
-            data = _spliced(data, self._literal, self._known_span)
+            data = spliced(data, self._literal, self._known_span)
         for shape, pattern in self._shapes:
-            data = _spliced(data, pattern, lambda match, shape=shape: self._shape_span(match, shape))
-        data = _spliced(data, self._flag, self._flag_span)
-        return _spliced(data, self._in_text, self._named_span)
+            data = spliced(data, pattern, lambda match, shape=shape: self._shape_span(match, shape))
+        for pattern in self._own:
+            data = spliced_between(data, pattern, lambda match, p=pattern: self._own_span(match, p))
+        data = spliced(data, self._flag, self._flag_span)
+        return spliced(data, self._in_text, self._named_span)
 
-    def _known_span(self, match: Match) -> _Span | None:
+    def _known_span(self, match: Match) -> Span | None:
         start, end = match.span(1)
         form = match.group(1)
         plain = self._known.get(form)
@@ -188,31 +212,79 @@ class Redactor:
             plain = next(plain for pattern, plain in self._loose.values() if pattern.search(form))
         return start, end, self.mark("known", plain)
 
-    def _shape_span(self, match: Match, shape: Shape) -> _Span | None:
+    def _shape_span(self, match: Match, shape: Shape) -> Span | None:
         start, end = match.span(1)
         secret: bytes = match.group(1)
         if shape.digit and not _DIGIT.search(secret):
             return None
         return start, end, self.mark(shape.label, secret)
 
-    def _flag_span(self, match: Match) -> _Span | None:
-        start, end, value, _quoted = _value_of(match)
-        if value.startswith(b"-") or not is_secret(match.group(1).decode("latin-1")):
+    def _own_span(self, match: Match, pattern: Pattern) -> Span | None:
+        start, end = match.span(1 if pattern.groups else 0)
+        if start < 0:
+            start, end = match.span()
+        secret = match.group()[start - match.start() : end - match.start()]
+        return (start, end, self.mark("custom", secret)) if secret else None
+
+    def _flag_span(self, match: Match) -> Span | None:
+        start, end, value, _quoted = value_of(match)
+        if value.startswith(b"-") or not self._is_secret(match.group(1).decode("latin-1")):
             return None
         return start, end, self.mark("named", value)
 
-    def _named_span(self, match: Match) -> _Span | None:
+    def _named_span(self, match: Match) -> Span | None:
         name: bytes = match.group(1)
         joint: bytes = match.group(2)
-        start, end, value, quoted = _value_of(match)
-        if not is_secret(name.decode("latin-1")) or not _told_in_text(name, joint, value, quoted=quoted):
+        start, end, value, quoted = value_of(match)
+        if not self._is_secret(name.decode("latin-1")) or not self._told(name, joint, value, quoted=quoted):
             return None
         return start, end, self.mark("named", value)
+
+    def _told(self, name: bytes, joint: bytes, value: bytes, *, quoted: bool) -> bool:
+        """Whether what stands after a telling name in a text is a secret, and not code or prose about one."""
+        if not value or value.lower().decode("latin-1") in SAID_OPENLY:
+            return False
+        if joint.lstrip(b"\\")[:1] in (b'"', b"'"):
+            return quoted
+        if quoted:
+            return len(value) >= 4 and not re.search(rb"\s", value)
+        if joint == b"=":
+            return len(value) >= 6 and not self._is_secret(value.decode("latin-1"))
+        return len(value) >= 6 and _DIGIT.search(value) is not None and name != value
+
+    def _is_secret(self, name: str) -> bool:
+        # A name that holds a mark was judged when it was whole.
+        return _MARK not in name and self._names.is_secret(name)
+
+    def _announces(self, text: str) -> bool:
+        return _MARK not in text and self._names.announces(text)
 
     # JSON
 
     def _splice(self, data: bytes, depth: int) -> bytes:
-        """Valid JSON with its secrets replaced; costs by the number of matches, not by its length."""
+        """Valid JSON with its secrets replaced; costs by the number of matches, not by its length.
+
+        Where a pattern of the project may match, every string and number is looked at besides.
+        """
+        redacted = self._named_or_shaped(data, depth)
+        return self._each_value(redacted, depth) if self._own_match(redacted) else redacted
+
+    def _each_value(self, data: bytes, depth: int) -> bytes:
+        out: list[bytes] = []
+        end = 0
+        for match in TOKEN.finditer(data):
+            token = match.group()
+            out.append(data[end : match.start()])
+            end = match.end()
+            if token[:1] == b'"':
+                token = self._string(token, depth, secret=False)
+            elif token not in b"{}[]:,":
+                token = self._scalar(token, secret=False)
+            out.append(token)
+        new = b"".join((*out, data[end:]))
+        return data if new == data else new
+
+    def _named_or_shaped(self, data: bytes, depth: int) -> bytes:
         out: list[bytes] = []
         copied = at = 0
         while (match := self._anywhere.search(data, at)) is not None:
@@ -227,7 +299,7 @@ class Redactor:
         out.append(data[copied:])
         return b"".join(out)
 
-    def _near(self, data: bytes, outside: int, place: int, depth: int) -> list[_Span]:
+    def _near(self, data: bytes, outside: int, place: int, depth: int) -> list[Span]:
         """What is to be put for the tokens that a match at `place` concerns, in order; unchanged ones too.
 
         `outside` is an earlier place that is known to be in no string.
@@ -240,7 +312,7 @@ class Redactor:
         spans = [(start, end, self._string(data[start:end], depth, secret=False))]
         colon = COLON.match(data, end)
         if colon is not None:
-            if is_secret(text_of(data[start:end])):
+            if self._is_secret(text_of(data[start:end])):
                 spans.append(self._value(data, colon.end(), depth))
             return spans
         other = self._beside(data, start, end)
@@ -256,8 +328,8 @@ class Redactor:
         before = data[max(0, start - 4096) : start].rstrip()
         if before[-1:] in (b"[", b","):
             comma = _COMMA.match(data, end)
-            return comma.end() if comma is not None and _announces(text) else None
-        if not is_secret(text) or _NAMING.search(before) is None:
+            return comma.end() if comma is not None and self._announces(text) else None
+        if not self._is_secret(text) or _NAMING.search(before) is None:
             return None
         after = _VALUE_AFTER.match(data, end)
         if after is not None:
@@ -265,7 +337,7 @@ class Redactor:
         earlier = _VALUE_BEFORE.search(before)
         return None if earlier is None else max(0, start - 4096) + earlier.start(1)
 
-    def _value(self, data: bytes, start: int, depth: int) -> _Span:
+    def _value(self, data: bytes, start: int, depth: int) -> Span:
         """The secret value that begins at `start`."""
         first = data[start : start + 1]
         if first == b'"':
@@ -278,10 +350,10 @@ class Redactor:
         assert scalar is not None
         return start, scalar.end(), self._scalar(scalar.group(), secret=True)
 
-    def _container(self, data: bytes, start: int, depth: int) -> _Span:
+    def _container(self, data: bytes, start: int, depth: int) -> Span:
         """A list or object under a telling name: all strings and numbers in it, unless it is a schema."""
         members = member_names(data, start)
-        if members is not None and members <= _SCHEMA_WORDS:
+        if members is not None and {name for name in members if _MARK not in name} <= SCHEMA_WORDS:
             return self._schema(data, start, depth)
         out: list[bytes] = []
         level = 0
@@ -305,7 +377,7 @@ class Redactor:
                 break
         return start, end, b"".join(out)
 
-    def _schema(self, data: bytes, start: int, depth: int) -> _Span:
+    def _schema(self, data: bytes, start: int, depth: int) -> Span:
         """The schema of a secret is none itself, but for the values that it gives as examples."""
         end = container_end(data, start)
         out: list[bytes] = []
@@ -320,10 +392,10 @@ class Redactor:
 
     def _string(self, token: bytes, depth: int, *, secret: bool) -> bytes:
         """A JSON string token without its secrets; all of it is one where `secret`."""
-        if not secret and (len(token) < SHORTEST_KNOWN + 2 or not self._match(token)):
+        if not secret and ((len(token) < SHORTEST_KNOWN + 2 and not self._own) or not self._match(token)):
             return token
         text = _string.decode(token).encode("utf-8", "surrogatepass")
-        if secret and text.lower().decode("latin-1") not in _SAID_OPENLY and not _is_marked(text):
+        if secret and text.lower().decode("latin-1") not in SAID_OPENLY and not is_marked(text):
             return b'"' + self.mark("named", text) + b'"'
         redacted = self._text(text, depth)
         return token if redacted is text else msgspec.json.encode(redacted.decode("utf-8", "surrogatepass"))
@@ -332,67 +404,12 @@ class Redactor:
         """A number, true, false or null; a number that is a secret becomes 0."""
         if not NUMBER.match(token) or token == b"0":
             return token
-        if secret or (self._literal is not None and self._literal.search(token)):
+        if secret or self._is_known(token):
             self.counts["number"] += 1
             return b"0"
         return token
 
-
-def _announces(text: str) -> bool:
-    """Whether an element of a list says that the next one is a secret: an option, or a header's name."""
-    return text.lower() in _HEADERS or (text.startswith("-") and "=" not in text and is_secret(text))
-
-
-def _value_of(match: Match) -> tuple[int, int, bytes, bool]:
-    """Where the value of a name in a text lies without its quote, the value, and whether it had one."""
-    start, end = match.span(3)
-    value: bytes = match.group(3)
-    bare = value.lstrip(b"\\")
-    if bare[:1] in (b'"', b"'"):
-        lead = len(value) - len(bare) + 1
-        return start + lead, end, value[lead:], True
-    return start, end, value, False
-
-
-def _told_in_text(name: bytes, joint: bytes, value: bytes, *, quoted: bool) -> bool:
-    """Whether what stands after a telling name in a text is a secret, and not code or prose about one."""
-    if not value or value.lower().decode("latin-1") in _SAID_OPENLY:
-        return False
-    if joint.lstrip(b"\\")[:1] in (b'"', b"'"):
-        return quoted
-    if quoted:
-        return len(value) >= 4 and not re.search(rb"\s", value)
-    if joint == b"=":
-        return len(value) >= 6 and not is_secret(value.decode("latin-1"))
-    return len(value) >= 6 and _DIGIT.search(value) is not None and name != value
-
-
-def unmarked(data: bytes) -> bytes:
-    """Redacted bytes without the tails by which equal secrets are recognised: for what is made public."""
-    return _MARKED.sub(_PUBLIC, data)
-
-
-def _is_marked(text: bytes) -> bool:
-    return _MARKED.fullmatch(text) is not None or text == _PUBLIC
-
-
-def _spliced(data: bytes, pattern: Pattern, span_of: Callable[[Match], _Span | None]) -> bytes:
-    """Data with each match's secret replaced; what an earlier pattern put there is left alone."""
-    kept = [match.span() for match in _MARKED.finditer(data)] if MARK.encode() in data else []
-    out: list[bytes] = []
-    copied = 0
-    for match in pattern.finditer(data):
-        span = None if _overlaps(match.span(), kept) else span_of(match)
-        if span is not None:
-            start, end, new = span
-            out += (data[copied:start], new)
-            copied = end
-    if not out:
-        return data
-    out.append(data[copied:])
-    return b"".join(out)
-
-
-def _overlaps(span: tuple[int, int], kept: list[tuple[int, int]]) -> bool:
-    place = bisect_left(kept, (span[0], 0))
-    return (place < len(kept) and kept[place][0] < span[1]) or (place > 0 and kept[place - 1][1] > span[0])
+    def _is_known(self, number: bytes) -> bool:
+        if self._literal is not None and self._literal.search(number):
+            return True
+        return any(match.group() for pattern in self._own for match in pattern.finditer(number))

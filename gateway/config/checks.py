@@ -26,9 +26,8 @@ def check(report: Report) -> None:
                 _exposure(section, path, report)
             case CatalogConfig():
                 _text_is_name(section.separator, (*path, "separator"), report)
-            case RedactConfig():
-                for index, pattern in enumerate(section.patterns):
-                    _pattern(pattern, (*path, "patterns", index), report)
+            case RedactConfig() if section != RedactConfig():
+                _redact(section, path, report)
             case _:
                 pass
     _ports(report)
@@ -127,15 +126,15 @@ def _text_is_name(text: str, path: KeyPath, report: Report) -> None:
         report.mistake(path, "may hold letters, digits, `_`, `.` and `-` only")
 
 
-def _pattern(pattern: str, path: KeyPath, report: Report) -> None:
-    # Here, since it costs milliseconds that a start without patterns need not pay.
-    import re2
+def _redact(section: RedactConfig, path: KeyPath, report: Report) -> None:
+    # Here, since it costs milliseconds that a start without such rules need not pay.
+    from recordings.names import key_fault
+    from recordings.patterns import pattern_fault
 
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        re2.compile(pattern, options)  # pyright: ignore[reportUnknownMemberType]
-    except Exception as error:  # noqa: BLE001 - `re2.error` is all it raises, but it has no types
-        why = error.args[0] if error.args else ""
-        told = why.decode(errors="replace") if isinstance(why, bytes) else why
-        report.mistake(path, f"is not an RE2 pattern: {told}")
+    for key, names in (("keys", section.keys), ("allow_keys", section.allow_keys)):
+        for index, name in enumerate(names):
+            if fault := key_fault(name):
+                report.mistake((*path, key, index), fault)
+    for index, pattern in enumerate(section.patterns):
+        if fault := pattern_fault(pattern):
+            report.mistake((*path, "patterns", index), fault)

@@ -109,9 +109,27 @@ class ListenConfig(msgspec.Struct, frozen=True, kw_only=True):
 class RedactConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What is taken out of recordings besides the built-in rules."""
 
-    keys: Annotated[list[str], Meta(description="Further key names whose values are secret.")] = []
-    patterns: Annotated[list[str], Meta(description="Further RE2 patterns of secret values.")] = []
-    allow_keys: Annotated[list[str], Meta(description="Key names that look secret and are not.")] = []
+    keys: Annotated[
+        list[str],
+        Meta(
+            description="Further names whose values are secret, also as part of a longer name: `badge_number` "
+            "means `badgeNumber` and `old-badge-number` too."
+        ),
+    ] = []
+    patterns: Annotated[
+        list[str],
+        Meta(
+            description="Further RE2 patterns of secret values, looked for inside of texts and numbers. The "
+            "first group is the secret, or all of it where there is none."
+        ),
+    ] = []
+    allow_keys: Annotated[
+        list[str],
+        Meta(
+            description="Whole names that look secret and are not, in any case and spelling: `session_token` "
+            "means `sessionToken` too, and not `old_session_token`."
+        ),
+    ] = []
 
 
 class RecordConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,9 +154,7 @@ class RecordConfig(msgspec.Struct, frozen=True, kw_only=True):
         Literal["refuse", "serve"],
         Meta(description="`refuse` new calls while nothing can be written, or `serve` them unrecorded."),
     ] = "refuse"
-    redact: Annotated[RedactConfig, Meta(description="Redaction rules of your own.", extra=PLANNED)] = (
-        RedactConfig()
-    )
+    redact: Annotated[RedactConfig, Meta(description="Redaction rules of your own.")] = RedactConfig()
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +206,10 @@ class CatalogConfig(msgspec.Struct, frozen=True, kw_only=True):
 class PrometheusConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics for Prometheus to fetch."""
 
-    host: Annotated[str, Meta(description="Address to bind.")] = "127.0.0.1"
+    host: Annotated[
+        str,
+        Meta(description="Address to bind. Anything but loopback shows names and counts to whoever asks."),
+    ] = "127.0.0.1"
     port: Annotated[Port, Meta(description="Port of `/metrics`.")] = 9464
 
 
@@ -204,9 +223,27 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
     otlp_headers: Annotated[dict[str, str], Meta(description="Headers for the endpoint.", extra=SECRET)] = {}
     service_name: Annotated[str, Meta(description="`service.name` of everything that is sent.")] = "tieline"
     prometheus: Annotated[PrometheusConfig | None, Meta(description="Prometheus endpoint.")] = None
-    log_file: Annotated[str | None, Meta(description="File that gets `ext.log.v1` lines.", extra=PLACE)] = (
-        None
-    )
+    baggage: Annotated[
+        list[str], Meta(description="Members of a request's `baggage` that become attributes of its span.")
+    ] = []
+    log: Annotated[
+        bool,
+        Meta(
+            description="Write `pi.ext.log.v1` lines, a file a session, to `PI_EXTENSION_LOG_DIR` or "
+            "`~/.pi/agent/logs/extensions`."
+        ),
+    ] = False
+    log_file: Annotated[
+        str | None, Meta(description="Write the lines of all sessions to this file instead.", extra=PLACE)
+    ] = None
+    scenario_id: Annotated[
+        str, Meta(description="`scenario_id` of every line: what is being done, the same in every run.")
+    ] = "live"
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is to be told to anybody."""
+        return bool(self.otlp_endpoint or self.prometheus or self.log or self.log_file)
 
     def __repr__(self) -> str:
         """Shows no header, which may hold a secret."""
@@ -393,7 +430,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     record: Annotated[RecordConfig, Meta(description="Recording.")] = RecordConfig()
     limits: Annotated[LimitsConfig, Meta(description="Limits of the gateway.")] = LimitsConfig()
     catalog: Annotated[CatalogConfig, Meta(description="The list of tools that cores see.")] = CatalogConfig()
-    telemetry: Annotated[TelemetryConfig, Meta(description="Telemetry.", extra=PLANNED)] = TelemetryConfig()
+    telemetry: Annotated[TelemetryConfig, Meta(description="Telemetry.")] = TelemetryConfig()
     source: Annotated[str | None, Meta(description="Absolute path of the file.", extra=INTERNAL)] = None
     notes: Annotated[tuple[str, ...], Meta(description="What was read but not used.", extra=INTERNAL)] = ()
     secrets: Annotated[frozenset[str], Meta(description="Values to redact.", extra=INTERNAL)] = frozenset()

@@ -15,7 +15,7 @@ from recordings.redaction import Redactor
 
 
 def make_redactor(config: Config, state: Path) -> Redactor:
-    """Return a redactor that knows every secret of the configuration.
+    """Return a redactor that knows every secret and every rule of the configuration.
 
     Where the state directory cannot be written, a key of this run alone serves: equal secrets are then marked
     alike within the run only.
@@ -24,4 +24,11 @@ def make_redactor(config: Config, state: Path) -> Redactor:
         key = secret_key(state / "redaction.key")
     except (OSError, RecordingError):
         key = secrets.token_bytes(32)
-    return Redactor(key, known=config.secret_values())
+    rules = config.record.redact
+    return Redactor(
+        key,
+        known=config.secret_values(),
+        keys=rules.keys,
+        patterns=rules.patterns,
+        allow_keys=rules.allow_keys,
+    )

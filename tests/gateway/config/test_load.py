@@ -108,6 +108,7 @@ tls = { cert = "cert.pem" }
 
 [record.redact]
 patterns = ["(", "fine"]
+keys = ["badge", "params"]
 """
     assert mistakes(text) == [
         "2: `peers.db.comand` is not a known key; did you mean `command`?",
@@ -119,6 +120,7 @@ patterns = ["(", "fine"]
         '12: `limits.max_sessions` must be a whole number of 1 or more, found "many"',
         "16: `listen.http.tls.key` is missing",
         "19: `record.redact.patterns[0]` is not an RE2 pattern: missing ): (",
+        "20: `record.redact.keys[1]` is what a part of every message is called",
     ]
 
 

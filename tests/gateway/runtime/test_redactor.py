@@ -1,0 +1,47 @@
+"""The redactor of a gateway: it goes by the configuration's secrets and rules, under a key of the state directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gateway.config import parse
+from gateway.runtime.redactor import make_redactor
+
+RULES = """
+[record.redact]
+keys = ["badge_number"]
+patterns = ['\\d{3}-\\d{2}-\\d{4}']
+allow_keys = ["session_token"]
+[peers.a]
+command = ["x"]
+env = { API_KEY = "of-the-config" }
+"""
+
+
+def test_the_rules_of_the_configuration_are_gone_by(tmp_path: Path) -> None:
+    each = make_redactor(parse(RULES, path=Path("/t.toml"), environ={}), tmp_path)
+    body = {
+        "badgeNumber": "77",
+        "a": "123-45-6789",
+        "session_token": "open",
+        "b": "of-the-config",
+        "token": "t",
+    }
+
+    out = json.loads(each.body(json.dumps(body).encode()))
+
+    assert out["badgeNumber"].startswith("[REDACTED:named:")
+    assert out["a"].startswith("[REDACTED:custom:")
+    assert out["session_token"] == "open"
+    assert out["b"].startswith("[REDACTED:known:")
+    assert out["token"].startswith("[REDACTED:named:")
+
+
+def test_the_key_is_kept_so_that_equal_secrets_are_marked_alike_in_another_run(tmp_path: Path) -> None:
+    config = parse(RULES, path=Path("/t.toml"), environ={})
+
+    first, second = (make_redactor(config, tmp_path).text("123-45-6789") for _ in range(2))
+
+    assert first == second
+    assert (tmp_path / "redaction.key").stat().st_mode & 0o777 == 0o600
