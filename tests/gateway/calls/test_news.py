@@ -1,0 +1,309 @@
+"""Progress, logs, cancellation: what belongs to a call besides its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.calls.peer_state import FLOOD_BURST
+from gateway.config.model import PeerConfig
+from gateway.protocol.jsonrpc import Id
+from tests.gateway.calls.kit import Desk, Message, Service, text
+from tests.gateway.calls.test_calls import in_all_eras, table
+
+SHARED = PeerConfig(command=["x"], scope="shared")
+
+
+def progress(token: Any, count: int = 1) -> Message:
+    return {"progressToken": token, "progress": count, "later": {"a": 1.5}}
+
+
+@in_all_eras
+@pytest.mark.parametrize("token", ["abc", 7, 0, "7", ""])
+def test_progress_comes_under_the_cores_own_token_and_before_the_result(
+    core_era: Any, peer_era: Any, token: Id
+) -> None:
+    desk, core, calc = table(core_era, peer_era)
+    core.calls(progressToken=token)
+    asked = calc.gets("tools/call")
+    theirs = asked["params"]["_meta"]["progressToken"]
+    calc.tells("notifications/progress", progress(theirs, 1))
+    calc.tells("notifications/progress", progress(theirs, 2))
+    calc.answers(asked, text("3"))
+    first, second, answer = core.got
+
+    assert first["params"] == progress(token, 1)
+    assert type(first["params"]["progressToken"]) is type(token)
+    assert second["params"]["progress"] == 2
+    assert "result" in answer
+    call = desk.frames("request", method="tools/call")[-1]
+    assert [frame.re for frame in desk.frames("notification", method="notifications/progress")] == [
+        call.seq
+    ] * 2
+
+
+def test_one_token_in_two_calls_of_two_cores_is_two_tokens() -> None:
+    service = Service()
+    desk = Desk({"calc": service}, peers={"calc": SHARED})
+    one, two = desk.core(), desk.core()
+    one.calls(progressToken="t")
+    two.calls(progressToken="t")
+    first, second = service.gets("tools/call"), service.gets("tools/call")
+    service.tells("notifications/progress", progress(second["params"]["_meta"]["progressToken"], 2))
+    service.tells("notifications/progress", progress(first["params"]["_meta"]["progressToken"], 1))
+
+    assert [message["params"]["progress"] for message in one.got] == [1]
+    assert [message["params"]["progress"] for message in two.got] == [2]
+
+
+@pytest.mark.parametrize("token", ["t", 99, None, True, 1.5, [], {}])
+def test_progress_under_a_token_that_was_never_given_is_an_orphan(token: Any) -> None:
+    desk, core, calc = table("legacy", "legacy")
+    core.calls(progressToken="t")
+    calc.gets("tools/call")
+    calc.tells("notifications/progress", progress(token))
+
+    assert core.hears_nothing
+    assert desk.tap.frames[-1].flags == ("orphan",)
+
+
+def test_progress_on_a_call_that_wants_none_is_an_orphan() -> None:
+    desk, core, calc = table("legacy", "legacy")
+    core.calls()
+    calc.tells("notifications/progress", progress(calc.gets("tools/call")["id"]))
+
+    assert core.hears_nothing
+    assert desk.tap.frames[-1].flags == ("orphan",)
+
+
+def test_progress_after_the_answer_is_late() -> None:
+    desk, core, calc = table("legacy", "legacy")
+    core.calls(progressToken="t")
+    asked = calc.gets("tools/call")
+    calc.answers(asked, text("3"))
+    core.gets()
+    calc.tells("notifications/progress", progress(asked["params"]["_meta"]["progressToken"]))
+
+    assert core.hears_nothing
+    assert desk.tap.frames[-1].flags == ("late",)
+
+
+@pytest.mark.parametrize(
+    "meta", [5, [], {"progressToken": 1.5}, {"progressToken": [1]}, {"progressToken": None}]
+)
+@in_all_eras
+def test_a_token_that_is_none_never_ends_more_than_its_call(core_era: Any, peer_era: Any, meta: Any) -> None:
+    _, core, calc = table(core_era, peer_era)
+    core.says({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "_meta": meta}})
+    for asked in calc.wire.got:
+        calc.answers(asked, text("3"))
+    assert core.gets()["id"] == 1
+    core.calls(id=2)
+    calc.answers(calc.gets("tools/call"), text("3"))
+
+    assert core.gets()["id"] == 2
+
+
+def log(level: str) -> Message:
+    return {"level": level, "logger": "l", "data": {"n": 1}}
+
+
+def test_each_legacy_core_hears_the_levels_that_it_has_asked_for() -> None:
+    service = Service()
+    desk = Desk({"calc": service}, peers={"calc": SHARED})
+    cores = {level: desk.core() for level in ("debug", "warning", "")}
+    for level, core in cores.items():
+        if level:
+            core.asks("logging/setLevel", {"level": level})
+    for asked in service.wire.got:
+        service.answers(asked)
+    for core in cores.values():
+        assert all("result" in message for message in core.got)
+    for level in ("debug", "info", "error", "unheard-of"):
+        service.tells("notifications/message", log(level))
+
+    heard = {name: [message["params"]["level"] for message in core.got] for name, core in cores.items()}
+    assert heard == {
+        "debug": ["debug", "info", "error", "unheard-of"],
+        "warning": ["error", "unheard-of"],
+        "": ["debug", "info", "error", "unheard-of"],
+    }
+
+
+def test_a_level_that_is_none_is_refused() -> None:
+    _, core, calc = table("legacy", "legacy")
+    for params in ({"level": "loud"}, {}, {"level": 5}):
+        core.asks("logging/setLevel", params)
+        assert core.gets_error()["code"] == -32602
+    assert calc.hears_nothing
+
+
+def test_the_level_of_a_legacy_core_goes_with_every_request_to_a_modern_peer() -> None:
+    _, core, calc = table("legacy", "modern")
+    core.asks("logging/setLevel", {"level": "error"})
+    assert core.gets_result() == {}
+    core.calls()
+
+    assert calc.gets("tools/call")["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "error"
+
+
+def test_a_modern_request_that_wants_logs_lowers_the_level_of_a_legacy_peer_once() -> None:
+    _, core, calc = table("modern", "legacy")
+    level = {"io.modelcontextprotocol/logLevel": "warning"}
+    core.calls(id=1, **level)
+    lowered, asked = calc.wire.got
+    assert (lowered["method"], lowered["params"]) == ("logging/setLevel", {"level": "warning"})
+    calc.answers(lowered)
+    calc.tells("notifications/message", log("error"))
+    calc.tells("notifications/message", log("info"))
+    calc.answers(asked, text("3"))
+
+    assert [message.get("params", {}).get("level") for message in core.got] == ["error", None]
+    core.calls(id=2, **level)
+    calc.gets("tools/call")
+    core.calls(id=3)
+    calc.gets("tools/call")
+    calc.tells("notifications/message", log("error"))
+    assert core.hears_nothing
+
+
+def test_the_level_is_set_again_at_a_peer_that_has_come_back() -> None:
+    desk, core, calc = table("legacy", "legacy")
+    core.asks("logging/setLevel", {"level": "error"})
+    calc.answers(calc.gets("logging/setLevel"))
+    core.gets()
+    calc.dies()
+    desk.passes(1)
+
+    assert calc.gets("logging/setLevel")["params"] == {"level": "error"}
+
+
+@in_all_eras
+def test_a_cancellation_goes_to_the_peer_under_its_own_id_exactly_once(core_era: Any, peer_era: Any) -> None:
+    desk, core, calc = table(core_era, peer_era)
+    core.calls(id="c")
+    asked = calc.gets("tools/call")
+    core.cancels("c")
+    core.cancels("c")
+
+    assert calc.gets("notifications/cancelled")["params"] == {
+        "requestId": asked["id"],
+        "reason": "changed my mind",
+    }
+    assert calc.hears_nothing
+    first, second = desk.frames("notification", way="core>", method="notifications/cancelled")
+    assert (first.re, first.flags) == (desk.frames("request", method="tools/call")[-1].seq, ())
+    assert second.flags == ("orphan",)
+    calc.answers(asked, text("too late"))
+    calc.answers(asked, text("and again"))
+    assert core.hears_nothing
+    assert [frame.flags for frame in desk.tap.frames[-2:]] == [("late",), ("duplicate",)]
+    assert desk.tap.frames[-2].kind == "late"
+
+
+def test_a_cancellation_over_http_ends_the_stream_and_sends_nothing() -> None:
+    service = Service(stamped=True)
+    desk = Desk({"calc": service})
+    core = desk.core()
+    core.calls()
+    asked = service.gets("tools/call")
+    core.cancels(1)
+
+    assert service.wire.link.cancelled == [asked["id"]]
+    assert service.hears_nothing
+
+
+@pytest.mark.parametrize("id_", [2, "1", True, 1.0, None, [], {}])
+def test_a_cancellation_of_something_else_cancels_nothing(id_: Any) -> None:
+    _, core, calc = table("legacy", "legacy")
+    core.calls(id=1)
+    asked = calc.gets("tools/call")
+    core.tells("notifications/cancelled", {"requestId": id_})
+    core.tells("notifications/cancelled")
+    core.says(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}')
+
+    assert calc.hears_nothing
+    calc.answers(asked, text("3"))
+    assert core.gets()["id"] == 1
+
+
+def test_the_answer_that_crosses_a_cancellation_is_dropped() -> None:
+    desk, core, calc = table("legacy", "legacy")
+    core.calls(id=1)
+    asked = calc.gets("tools/call")
+    core.cancels(1)
+    core.calls(id=1)
+    calc.answers(asked, text("old"))
+    assert core.hears_nothing
+    calc.gets("notifications/cancelled")
+    calc.answers(calc.gets("tools/call"), text("new"))
+
+    assert core.gets_result() == text("new")
+    assert len(desk.frames("late")) == 1
+
+
+def test_a_call_that_is_cancelled_while_its_owner_is_looked_up_is_never_made() -> None:
+    desk = Desk({"a": Service(), "b": Service(tools=["walk"])})
+    core = desk.core()
+    core.calls("walk", id=1)
+    a, b = desk.services.values()
+    listing = a.gets("tools/list")
+    core.cancels(1)
+    core.calls("walk", id=1)
+    a.answers(listing, {"tools": []})
+    for message in a.wire.got:
+        a.answers(message, {"tools": []})
+
+    assert len([message for message in b.wire.got if message["method"] == "tools/call"]) == 1
+    assert core.hears_nothing
+
+
+def test_a_list_that_is_cancelled_is_not_answered() -> None:
+    desk = Desk({"a": Service(), "b": Service(tools=["walk"])})
+    core = desk.core()
+    core.asks("tools/list", id=1)
+    core.cancels(1)
+    a = desk.services["a"]
+    a.answers(a.gets("tools/list"), {"tools": []})
+
+    assert core.hears_nothing
+
+
+def test_a_call_that_waits_for_its_peer_is_taken_back_without_a_word() -> None:
+    service = Service()
+    service.is_silent = True
+    desk = Desk({"calc": service, "other": Service()}, peers={"calc": PeerConfig(command=["x"], prefix="c")})
+    core = desk.connect()
+    core.era = "legacy"
+    core.asks("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}, id="i")
+    core.tells("notifications/initialized")
+    core.gets()
+    core.calls("c__add", id=1)
+    core.cancels(1)
+    service.is_silent = False
+    desk.settle()
+
+    assert service.wire.peer.is_ready
+    assert service.hears_nothing
+
+
+def test_a_flood_of_notifications_is_cut_with_counts_and_its_calls_go_on() -> None:
+    desk, core, calc = table("legacy", "legacy")
+    core.calls()
+    asked = calc.gets("tools/call")
+    data = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}'
+    receiver = calc.wire.receiver
+    for _ in range(FLOOD_BURST + 5000):
+        receiver.message(data)
+    passed = len(core.got)
+
+    assert FLOOD_BURST <= passed <= FLOOD_BURST + 1
+    calc.answers(asked, text("3"))
+    assert core.gets_result() == text("3")
+    desk.passes(2)
+    receiver.message(data)
+    assert len(core.got) == 1
+    assert (
+        sum((frame.x or {})["notifications"] for frame in desk.frames("drop")) == FLOOD_BURST + 5000 - passed
+    )
