@@ -14,33 +14,43 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
+
+from mcp.server.lowlevel.server import Server
 
 from tests.conformance import carriers
 from tests.conformance.everything_server import EverythingServer
 
 
 def main() -> None:
-    """Listen until the standard input ends; fork for each launcher that comes."""
+    """Serve launchers of the everything server until killed."""
     path = Path(sys.argv[1])
+    listen(path, EverythingServer, announce=lambda: carriers.announce(f"unix:{path}"))
+
+
+def listen(path: Path, make: Callable[[], Server[Any]], *, announce: Callable[[], None]) -> None:
+    """Fork for each launcher that comes to `path`; the fork serves what `make` makes. Does not return."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        carriers.announce(f"unix:{path}")
+        announce()
         while True:
             launcher, _ = listener.accept()
             era, streams, _, _ = socket.recv_fds(launcher, 32, 3)
             if os.fork() == 0:
                 listener.close()
-                _serve(launcher, era.decode(), streams)
+                _serve(launcher, make, era.decode(), streams)
             for stream in streams:
                 os.close(stream)
             launcher.close()
 
 
-def _serve(launcher: socket.socket, era: str, streams: list[int]) -> NoReturn:
+def _serve(
+    launcher: socket.socket, make: Callable[[], Server[Any]], era: str, streams: list[int]
+) -> NoReturn:
     """Be the server that the launcher stands for, until its core or the launcher itself has gone."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, stream in enumerate(streams):
@@ -55,7 +65,7 @@ def _serve(launcher: socket.socket, era: str, streams: list[int]) -> NoReturn:
     threading.Thread(target=end_with_launcher, daemon=True).start()
     code = 1
     try:
-        asyncio.run(carriers.serve(EverythingServer(), "stdio", cast("carriers.Era", era)))
+        asyncio.run(carriers.serve(make(), "stdio", cast("carriers.Era", era)))
         code = 0
     finally:
         os._exit(code)
