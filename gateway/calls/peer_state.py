@@ -34,6 +34,10 @@ NEVER_CANCELLED = ("initialize", "server/discover")
 FLOOD_BURST = 20_000
 FLOOD_RATE = 5_000
 """Notifications that a peer may send at once, and per second for long."""
+MOST_DAMAGE = 20
+"""Damaged answers in a row, with no good one between, after which a peer is started anew."""
+MOST_SILENCE = 3
+"""Calls that a peer has left unanswered, one after the other and without a word, before it is started anew."""
 TELL_S = 1.0
 """How often the number of dropped notifications is recorded."""
 MOST_JUNK = 1000
@@ -100,6 +104,9 @@ class Peer:
         self._held: dict[str, bytes] = {}
         """The last dropped news of each list."""
         self._junk = 0
+        self._damage = 0
+        self._silence = 0
+        self._silent_until = 0
 
     @property
     def is_modern(self) -> bool:
@@ -143,6 +150,7 @@ class Peer:
     def opened(self, link: Link) -> None:
         """The transport is there: shake hands."""
         self.link = link
+        self._full = False
         self.life += 1
         self.state = "handshake"
         self.note("open", {"life": self.life})
@@ -305,6 +313,7 @@ class Peer:
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the peer."""
+        self._silence = 0
         try:
             envelope = jsonrpc.read(data)
             kind = jsonrpc.kind_of(envelope)
@@ -430,6 +439,7 @@ class Peer:
         if call is None:
             self._unexpected(data, id_, kind)
             return
+        self._damage = 0
         session = call.session
         seq = session.tap.record(
             kind,
@@ -494,9 +504,40 @@ class Peer:
             peer=self.name,
         )
         call.session.answered(call, Reply(fault=fault))
+        self._damage += 1
+        if self._damage == MOST_DAMAGE:
+            self._renew("peer_protocol", f"it has given {MOST_DAMAGE} damaged answers in a row")
+
+    def was_silent(self, call: Call) -> None:
+        """A call that was sent has met its deadline. Where that is all that happens, the peer is started anew.
+
+        Calls that were in flight together count as one.
+        """
+        id_ = call.peer_id
+        if not isinstance(id_, int) or id_ <= self._silent_until:
+            return
+        self._silent_until = self._next_id
+        self._silence += 1
+        if (
+            self._silence == MOST_SILENCE
+            and self.is_ready
+            and self.link is not None
+            and not self.link.stamped
+        ):
+            self._renew("silent", f"it has left {MOST_SILENCE} calls unanswered and said nothing else")
+
+    def _renew(self, reason: str, why: str) -> None:
+        """End this life. Another one follows, as after an end that came by itself."""
+        self._damage = self._silence = 0
+        self.closed(TransportError(reason, why))
+        self.host.disconnect(self)
 
     def _record_raw(self, data: bytes, why: str, size: int) -> None:
         self._junk += 1
+        if self._junk == 1 and self.sessions:
+            self.sessions[0].flows.notice(
+                f"{self.name} sends what is no message ({why}); it is recorded and passed over"
+            )
         if self._junk <= MOST_JUNK:
             self._record("raw", data, x={"why": why, "bytes": size})
 
