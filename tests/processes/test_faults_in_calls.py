@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.processes.fault_kit import DEADLINE_S, Case, drive, timeout
-from tests.processes.gateway_kit import run, state
+from tests.processes.fault_kit import DEADLINE_S, Case, check_answers, comes_back, drive, kinds_of, timeout
+from tests.processes.gateway_kit import bad, bystander, echo, eventually, house, run, state, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 _ = state
@@ -145,3 +145,93 @@ def test_floods(case: Case, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ENDS, ids=str)
 def test_bad_ends(case: Case, tmp_path: Path) -> None:
     run(drive(case, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "most"), [("stops-itself", "deadline", 3), ("not-a-number", "peer_protocol", 20)]
+)
+def test_a_peer_that_only_does_wrong_is_started_anew(
+    fault: str, reason: str, most: int, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        peers = {"bad": bad(fault, call_timeout_s=DEADLINE_S), "good": echo()}
+        async with house(tmp_path, peers) as here:
+            core = await here.core()
+            async with bystander(core):
+                await comes_back(core)
+                for _ in range(most):
+                    assert told(await core.tool("bad__fault"))["reason"] == reason
+                await eventually(lambda: here.life("bad") == 2)
+                await comes_back(core)
+            check_answers(core)
+        assert {"close", "exit", "restart"} <= kinds_of(here)
+
+    run(main())
+
+
+def test_a_cancelled_call_is_not_answered_even_where_its_peer_does(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with house(tmp_path, {"bad": bad("answers-cancelled"), "good": echo()}) as here:
+            core = await here.core()
+            async with bystander(core):
+                await comes_back(core)
+                id_, answer = core.start_tool("bad__fault")
+                core.send({"method": "notifications/cancelled", "params": {"requestId": id_}})
+                await eventually(lambda: "late" in kinds_of(here), "the late answer")
+                await comes_back(core)
+                assert not answer.done()
+            assert ("int", id_) not in core.answered
+            check_answers(core)
+
+    run(main())
+
+
+@pytest.mark.parametrize("fault", ["never-reads", "reads-slowly"])
+def test_a_peer_that_does_not_read_is_refused_more_before_memory_grows(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.runtime.connection.STALL_S", 1.5)
+    text = "x" * MIB
+
+    async def main() -> None:
+        peers = {"bad": bad(fault, call_timeout_s=20.0), "good": echo()}
+        async with house(tmp_path, peers) as here:
+            core = await here.core()
+            async with bystander(core):
+                await comes_back(core)
+                await core.tool("bad__fault")
+                calls = [core.start_tool("bad__echo", text=text)[1] for _ in range(12)]
+                reasons = [told(await call)["reason"] for call in calls]
+                assert "queue_full" in reasons
+                assert set(reasons) == {"queue_full", "slow_consumer"}
+                await comes_back(core)
+            assert here.life("bad") >= 2
+            check_answers(core)
+
+    run(main())
+
+
+def test_all_bad_peers_at_once_are_nothing_to_another_session(tmp_path: Path) -> None:
+    """One gateway, one session with a peer for each of these faults, and one session that does its work."""
+    faults = [
+        "garbage-only", "huge-line", "depth-bomb", "never-answers", "answers-twice", "wrong-id", "request-storm",
+        "flood-logs", "flood-stderr", "dies-in-call", "killed-in-call", "stops-itself", "closes-stdout",
+        "whole-family", "exit-3", "no-handshake",
+    ]  # fmt: skip
+    env = {"BAD_PEER_COUNT": "30000"}
+    peers = {
+        fault: bad(fault, call_timeout_s=2.0, start_timeout_s=5.0, env=env if "flood" in fault else {})
+        for fault in faults
+    }
+
+    async def main() -> None:
+        async with house(tmp_path, {**peers, "good": echo()}) as here:
+            core, other = await here.core(), await here.core()
+            async with bystander(other, within=20.0), bystander(core, within=20.0):
+                calls = {fault: core.start_tool(f"{fault}__fault")[1] for fault in faults}
+                for call in calls.values():
+                    await call
+            check_answers(core)
+            check_answers(other)
+
+    run(main())
