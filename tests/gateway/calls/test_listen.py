@@ -1,0 +1,355 @@
+"""Subscriptions and changes: who listens hears it, acknowledged first, over any number of peers and their lives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.protocol import mcp
+from tests.gateway.calls.kit import Client, Desk, Message, Service
+
+URI = "file:///a"
+UPDATED = "notifications/resources/updated"
+TOOLS = "notifications/tools/list_changed"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+LISTEN = "subscriptions/listen"
+WANTED: Message = {"toolsListChanged": True, "resourceSubscriptions": [URI]}
+
+
+def listens(core: Client, *, id_: Any = "sub", wanted: Message | None = None) -> None:
+    core.asks(LISTEN, {"notifications": WANTED if wanted is None else wanted}, id=id_)
+
+
+def subscription(message: Message) -> Any:
+    return message["params"]["_meta"][mcp.META_SUBSCRIPTION]
+
+
+def tells_of(service: Service, listening: Message, method: str, **params: Any) -> None:
+    """The peer tells of a change under one subscription."""
+    service.tells(method, params | {"_meta": {mcp.META_SUBSCRIPTION: listening["id"]}})
+
+
+def one(core_era: mcp.Era, peer_era: mcp.Era) -> tuple[Desk, Client, Service]:
+    service = Service(peer_era)
+    service.lists = {"resources/list": [[]], "resources/templates/list": [[]]}
+    desk = Desk({"docs": service})
+    return desk, desk.core(core_era), service
+
+
+def two(*eras: mcp.Era) -> tuple[Desk, Client, Service, Service]:
+    """Return a desk with a modern core in front of two peers; the second one has the resource."""
+    a, b = (Service(era) for era in eras)
+    a.lists = {"resources/list": [[]], "resources/templates/list": [[]], "tools/list": [[]]}
+    b.lists = {**a.lists, "resources/list": [[{"uri": URI, "name": "a"}]]}
+    desk = Desk({"a": a, "b": b})
+    core = desk.core("modern")
+    core.asks("resources/list")
+    core.gets()
+    return desk, core, a, b
+
+
+def test_a_subscription_at_one_modern_peer_is_acknowledged_by_it_under_the_cores_id() -> None:
+    _, core, docs = one("modern", "modern")
+    docs.acknowledges = False
+    listens(core)
+    listening = docs.gets(LISTEN)
+    assert listening["params"]["notifications"] == WANTED
+    assert core.hears_nothing
+    docs.acknowledge(docs.wire, listening)
+    tells_of(docs, listening, UPDATED, uri=URI, later=1)
+    acknowledged, updated = core.got
+
+    assert (acknowledged["method"], subscription(acknowledged)) == (ACKNOWLEDGED, "sub")
+    assert acknowledged["params"]["notifications"] == WANTED
+    assert (updated["params"]["uri"], updated["params"]["later"], subscription(updated)) == (URI, 1, "sub")
+    core.cancels("sub")
+    assert docs.gets("notifications/cancelled")["params"]["requestId"] == listening["id"]
+    tells_of(docs, listening, UPDATED, uri=URI)
+    assert core.hears_nothing
+
+
+def test_a_change_that_comes_before_its_acknowledgement_waits_for_it() -> None:
+    _, core, docs = one("modern", "modern")
+    docs.acknowledges = False
+    listens(core)
+    listening = docs.gets(LISTEN)
+    tells_of(docs, listening, TOOLS)
+    assert core.hears_nothing
+    docs.acknowledge(docs.wire, listening)
+
+    assert [message["method"] for message in core.got] == [ACKNOWLEDGED, TOOLS]
+
+
+def test_two_subscriptions_of_one_core_are_told_apart() -> None:
+    _, core, docs = one("modern", "modern")
+    listens(core, id_=1)
+    listens(core, id_="1", wanted={"promptsListChanged": True})
+    core.link.inbox.clear()
+    first, second = docs.wire.listening
+    tells_of(docs, second, "notifications/prompts/list_changed")
+    tells_of(docs, first, TOOLS)
+
+    assert [subscription(message) for message in core.got] == ["1", 1]
+
+
+@pytest.mark.parametrize("id_", [None, True, 99, [1]])
+def test_a_change_under_no_subscription_of_ours_reaches_nobody(id_: Any) -> None:
+    _, core, docs = one("modern", "modern")
+    listens(core)
+    core.link.inbox.clear()
+    docs.tells(TOOLS, {"_meta": {mcp.META_SUBSCRIPTION: id_}})
+    docs.tells(TOOLS)
+
+    assert core.hears_nothing
+
+
+def test_a_subscription_that_the_peer_ends_is_answered() -> None:
+    _, core, docs = one("modern", "modern")
+    listens(core)
+    core.link.inbox.clear()
+    docs.answers(docs.wire.listening[0], {"resultType": "complete"})
+
+    assert core.gets()["id"] == "sub"
+
+
+def test_a_modern_core_in_front_of_a_legacy_peer_subscribes_to_each_uri() -> None:
+    _, core, docs = one("modern", "legacy")
+    listens(core)
+    asked = docs.gets("resources/subscribe")
+    assert asked["params"] == {"uri": URI}
+    docs.tells(TOOLS)
+    assert core.hears_nothing
+    docs.answers(asked)
+    acknowledged, changed = core.got
+    assert acknowledged["params"]["notifications"] == WANTED
+    assert (changed["method"], subscription(changed)) == (TOOLS, "sub")
+    docs.tells(UPDATED, {"uri": URI})
+    docs.tells(UPDATED, {"uri": "file:///b"})
+    docs.tells("notifications/prompts/list_changed")
+    assert [subscription(message) for message in core.got] == ["sub"]
+    core.cancels("sub")
+    assert docs.gets("resources/unsubscribe")["params"] == {"uri": URI}
+
+
+def test_what_the_peer_refuses_is_not_acknowledged() -> None:
+    _, core, docs = one("modern", "legacy")
+    listens(core)
+    docs.refuses(docs.gets("resources/subscribe"))
+
+    assert core.gets(ACKNOWLEDGED)["params"]["notifications"] == {"toolsListChanged": True}
+
+
+def test_a_uri_that_another_listener_still_wants_stays_subscribed() -> None:
+    _, core, docs = one("modern", "legacy")
+    for id_ in (1, 2):
+        listens(core, id_=id_)
+        docs.answers(docs.gets("resources/subscribe"))
+    core.cancels(1)
+    assert docs.hears_nothing
+    core.cancels(2)
+    assert docs.gets("resources/unsubscribe")
+
+
+def test_a_listener_that_goes_before_its_peer_is_there_subscribes_to_nothing() -> None:
+    service = Service("legacy")
+    desk = Desk({"docs": service, "more": Service("modern")})
+    core = desk.connect("modern")
+    service.is_silent = True
+    listens(core)
+    core.cancels("sub")
+    service.is_silent = False
+    desk.settle()
+
+    assert service.hears_nothing
+    assert desk.services["more"].wire.listening == []
+    assert core.hears_nothing
+
+
+@pytest.mark.parametrize("wanted", [5, [], None, {"toolsListChanged": "yes"}, {"resourceSubscriptions": URI}])
+def test_wishes_of_another_shape_are_refused(wanted: Any) -> None:
+    _, core, docs = one("modern", "modern")
+    core.asks(LISTEN, {"notifications": wanted})
+
+    assert core.gets_error()["code"] == -32602
+    assert docs.hears_nothing
+
+
+@pytest.mark.parametrize("eras", [("modern", "modern"), ("legacy", "modern"), ("legacy", "legacy")])
+def test_one_acknowledgement_speaks_for_all_peers_and_a_uri_goes_to_its_owner(
+    eras: tuple[mcp.Era, ...],
+) -> None:
+    _, core, a, b = two(*eras)
+    listens(core)
+    for service in (a, b):
+        for asked in service.wire.got:
+            assert (service, asked["params"]["uri"]) == (b, URI)
+            service.answers(asked)
+    acknowledged = core.gets(ACKNOWLEDGED)
+
+    assert core.hears_nothing
+    assert acknowledged["params"]["notifications"] == WANTED
+    for service, method, params in ((a, TOOLS, {}), (b, TOOLS, {}), (b, UPDATED, {"uri": URI})):
+        if service.era == "modern":
+            tells_of(service, service.wire.listening[0], method, **params)
+        else:
+            service.tells(method, params)
+        assert subscription(core.gets(method)) == "sub"
+    assert core.hears_nothing
+
+
+def test_the_acknowledgement_waits_for_the_last_peer() -> None:
+    _, core, a, b = two("modern", "modern")
+    b.acknowledges = False
+    listens(core)
+    tells_of(a, a.wire.listening[0], TOOLS)
+    assert core.hears_nothing
+    b.acknowledge(b.wire, b.gets(LISTEN))
+
+    assert [message["method"] for message in core.got] == [ACKNOWLEDGED, TOOLS]
+
+
+def test_a_peer_that_refuses_to_listen_does_not_keep_the_others_from_it() -> None:
+    desk, core, a, b = two("modern", "modern")
+    b.acknowledges = False
+    listens(core)
+    b.refuses(b.gets(LISTEN))
+    assert core.gets(ACKNOWLEDGED)
+
+    tells_of(a, a.wire.listening[0], TOOLS)
+    assert core.gets(TOOLS)
+    assert any("b has ended a subscription" in notice for notice in desk.notices)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_peer_that_comes_back_is_listened_to_again(era: mcp.Era) -> None:
+    desk, core, _, b = two("modern", era)
+    listens(core)
+    for asked in b.wire.got:
+        b.answers(asked)
+    core.link.inbox.clear()
+    b.dies()
+    desk.passes(1)
+    core.link.inbox.clear()
+    for asked in b.wire.got:
+        b.answers(asked)
+
+    assert len(b.wires) == 2
+    if era == "modern":
+        tells_of(b, b.wire.listening[0], UPDATED, uri=URI)
+    else:
+        b.tells(UPDATED, {"uri": URI})
+    assert subscription(core.gets(UPDATED)) == "sub"
+    assert core.hears_nothing
+
+
+def test_cores_are_told_that_the_lists_of_a_lost_peer_may_be_others() -> None:
+    desk, core, _ = one("legacy", "legacy")
+    desk.services["docs"].dies()
+
+    assert sorted(message["method"] for message in core.got) == sorted(mcp.LIST_CHANGED)
+
+
+def test_a_legacy_core_subscribes_at_a_legacy_peer_and_again_when_that_has_come_back() -> None:
+    desk, core, docs = one("legacy", "legacy")
+    for uri in (URI, "file:///b"):
+        core.asks("resources/subscribe", {"uri": uri})
+        docs.answers(docs.gets("resources/subscribe"))
+        core.gets()
+    core.asks("resources/unsubscribe", {"uri": "file:///b"})
+    docs.answers(docs.gets("resources/unsubscribe"))
+    core.gets()
+    docs.dies()
+    desk.passes(1)
+
+    assert docs.gets("resources/subscribe")["params"] == {"uri": URI}
+    assert docs.hears_nothing
+    docs.tells(UPDATED, {"uri": URI})
+    assert core.got[-1]["params"] == {"uri": URI}
+
+
+def bridged() -> tuple[Desk, Client, Service]:
+    desk, core, docs = one("legacy", "modern")
+    assert docs.wire.listening[0]["params"]["notifications"] == {
+        "toolsListChanged": True,
+        "promptsListChanged": True,
+        "resourcesListChanged": True,
+    }
+    return desk, core, docs
+
+
+def test_a_legacy_core_in_front_of_a_modern_peer_hears_changes_by_a_listening_of_ours() -> None:
+    _, core, docs = bridged()
+    tells_of(docs, docs.wire.listening[0], TOOLS)
+
+    assert core.gets(TOOLS) == {"jsonrpc": "2.0", "method": TOOLS}
+
+
+def test_subscribing_to_a_resource_widens_that_listening_and_is_answered_once_it_stands() -> None:
+    _, core, docs = bridged()
+    docs.acknowledges = False
+    core.asks("resources/subscribe", {"uri": URI}, id=1)
+    listening, cancelled = docs.wire.got
+    assert listening["params"]["notifications"]["resourceSubscriptions"] == [URI]
+    assert cancelled["params"]["requestId"] == docs.wire.listening[0]["id"]
+    assert core.hears_nothing
+    docs.acknowledge(docs.wire, listening)
+    assert core.gets() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    tells_of(docs, listening, UPDATED, uri=URI)
+    assert core.gets(UPDATED)["params"] == {"uri": URI}
+    tells_of(docs, docs.wire.listening[0], UPDATED, uri=URI)
+    assert core.hears_nothing
+
+
+def test_two_resources_that_are_subscribed_to_in_a_row_are_both_answered() -> None:
+    _, core, docs = bridged()
+    docs.acknowledges = False
+    core.asks("resources/subscribe", {"uri": URI}, id=1)
+    core.asks("resources/subscribe", {"uri": "file:///b"}, id=2)
+    listenings = [message for message in docs.wire.got if message["method"] == LISTEN]
+    for listening in listenings:
+        docs.acknowledge(docs.wire, listening)
+
+    assert [message["id"] for message in core.got] == [1, 2]
+    assert listenings[-1]["params"]["notifications"]["resourceSubscriptions"] == [URI, "file:///b"]
+
+
+def test_unsubscribing_narrows_it_again() -> None:
+    _, core, docs = bridged()
+    core.asks("resources/subscribe", {"uri": URI}, id=1)
+    core.asks("resources/unsubscribe", {"uri": URI}, id=2)
+
+    assert [message["id"] for message in core.got] == [1, 2]
+    assert "resourceSubscriptions" not in docs.wire.listening[-1]["params"]["notifications"]
+
+
+def test_a_listening_that_the_peer_refuses_is_an_error_for_who_subscribed() -> None:
+    _, core, docs = bridged()
+    docs.acknowledges = False
+    core.asks("resources/subscribe", {"uri": URI}, id=1)
+    docs.refuses(docs.wire.got[0], -32099, "no")
+
+    assert core.gets_error() == {"code": -32099, "message": "no"}
+
+
+def test_a_modern_peer_that_comes_back_is_listened_to_for_legacy_cores_again() -> None:
+    desk, core, docs = bridged()
+    core.asks("resources/subscribe", {"uri": URI})
+    docs.dies()
+    desk.passes(1)
+    core.link.inbox.clear()
+
+    assert docs.wire.listening[-1]["params"]["notifications"]["resourceSubscriptions"] == [URI]
+    tells_of(docs, docs.wire.listening[-1], UPDATED, uri=URI)
+    assert core.gets(UPDATED)
+
+
+def test_a_core_that_leaves_takes_its_subscriptions_along() -> None:
+    desk, core, docs = one("modern", "modern")
+    stateless = desk.connect("modern", ephemeral=True)
+    listens(stateless)
+    listening = docs.wires[-1].listening[0]
+    stateless.leaves()
+
+    assert docs.wires[-1].gets("notifications/cancelled")["params"]["requestId"] == listening["id"]
+    assert core.hears_nothing
