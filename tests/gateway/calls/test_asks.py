@@ -201,7 +201,7 @@ def test_a_modern_peer_asks_a_legacy_core_and_is_asked_again_with_the_answers(
     desk, core, calc = table("legacy", "modern")
     core.calls(progressToken="p")
     first = calc.gets("tools/call")
-    asks = {"a": {"method": method, "params": params}, "b": {"method": "roots/list"}}
+    asks: Message = {"a": {"method": method, "params": params}, "b": {"method": "roots/list"}}
     calc.answers(first, {"resultType": "input_required", "inputRequests": asks, "requestState": "s\u00e9"})
     questions = core.got
     for question in questions:
@@ -224,7 +224,7 @@ def test_a_modern_peer_may_ask_in_many_rounds_but_not_for_ever() -> None:
     _, core, calc = table("legacy", "modern")
     core.calls()
     for _ in range(32):
-        asks = {"q": {"method": "roots/list", "params": {}}}
+        asks: Message = {"q": {"method": "roots/list", "params": {}}}
         calc.answers(calc.gets("tools/call"), {"resultType": "input_required", "inputRequests": asks})
         core.answers(core.gets("roots/list"), {"roots": []})
     calc.answers(calc.gets("tools/call"), {"resultType": "input_required", "inputRequests": {}})
@@ -236,7 +236,7 @@ def test_a_modern_peer_may_ask_in_many_rounds_but_not_for_ever() -> None:
 def test_a_modern_peer_that_asks_what_the_core_cannot_do_ends_the_call() -> None:
     _, core, calc = table("legacy", "modern", capabilities={})
     core.calls()
-    asks = {"q": {"method": "roots/list", "params": {}}}
+    asks: Message = {"q": {"method": "roots/list", "params": {}}}
     calc.answers(calc.gets("tools/call"), {"resultType": "input_required", "inputRequests": asks})
 
     assert core.gets_error()["data"]["outcome"] == "unknown"
@@ -246,7 +246,7 @@ def test_a_modern_peer_that_asks_what_the_core_cannot_do_ends_the_call() -> None
 def test_a_core_that_refuses_a_question_of_a_modern_peer_gets_its_own_error_back() -> None:
     _, core, calc = table("legacy", "modern")
     core.calls()
-    asks = {"q": {"method": "roots/list", "params": {}}}
+    asks: Message = {"q": {"method": "roots/list", "params": {}}}
     calc.answers(calc.gets("tools/call"), {"resultType": "input_required", "inputRequests": asks})
     core.refuses(core.gets("roots/list"), -1, "no roots")
 
@@ -271,7 +271,7 @@ def test_questions_of_another_shape_end_the_call_and_nothing_else(asks: Any) -> 
 def test_a_call_that_is_cancelled_while_its_core_is_asked_is_not_made_again() -> None:
     _, core, calc = table("legacy", "modern")
     core.calls()
-    asks = {"q": {"method": "elicitation/create", "params": {}}}
+    asks: Message = {"q": {"method": "elicitation/create", "params": {}}}
     calc.answers(calc.gets("tools/call"), {"resultType": "input_required", "inputRequests": asks})
     question = core.gets("elicitation/create")
     core.cancels(1)

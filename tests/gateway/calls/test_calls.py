@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import msgspec
 import pytest
 
+from gateway.config.model import PeerConfig
 from gateway.protocol import mcp
 from gateway.protocol.mcp import Era
-from tests.gateway.calls.kit import Client, Desk, Service, text
+from tests.gateway.calls.kit import Client, Desk, Message, Service, text
 
 ERAS: list[tuple[Era, Era]] = [
     ("legacy", "legacy"),
@@ -131,7 +130,8 @@ def test_within_one_era_params_and_results_pass_byte_for_byte(era: Era) -> None:
 @in_all_eras
 def test_trace_context_and_foreign_meta_pass(core_era: Era, peer_era: Era) -> None:
     _, core, calc = table(core_era, peer_era)
-    core.calls(traceparent="00-a-b-01", **{"com.example__x": {"y": 1}})
+    meta: Message = {"traceparent": "00-a-b-01", "com.example/x": {"y": 1}}
+    core.asks("tools/call", {"name": "add", "_meta": meta})
     meta = calc.gets("tools/call")["params"]["_meta"]
 
     assert (meta["traceparent"], meta["com.example/x"]) == ("00-a-b-01", {"y": 1})
@@ -217,8 +217,8 @@ def test_answers_find_their_calls_in_any_order() -> None:
     for message, word in reversed(list(zip(asked, "abcd", strict=True))):
         calc.answers(message, {"word": word})
 
-    got = {(type(m["id"]), m["id"]): m["result"]["word"] for m in core.got}
-    assert got == {(int, 9): "a", (str, "9"): "b", (str, ""): "c", (int, 2**60): "d"}
+    got = {repr(message["id"]): message["result"]["word"] for message in core.got}
+    assert got == {"9": "a", "'9'": "b", "''": "c", repr(2**60): "d"}
 
 
 def test_a_second_request_under_an_id_that_is_in_flight_is_refused_and_the_first_goes_on() -> None:
@@ -234,7 +234,7 @@ def test_a_second_request_under_an_id_that_is_in_flight_is_refused_and_the_first
 
 def test_two_cores_with_one_id_on_one_shared_peer_never_meet() -> None:
     service = Service()
-    desk = Desk({"calc": service}, peers={"calc": shared()})
+    desk = Desk({"calc": service}, peers={"calc": PeerConfig(command=["x"], scope="shared")})
     one, two = desk.core(), desk.core()
     one.calls("first", id=1)
     two.calls("second", id=1)
@@ -245,12 +245,6 @@ def test_two_cores_with_one_id_on_one_shared_peer_never_meet() -> None:
     service.answers(first, text(first["params"]["name"]))
     assert one.got == [{"jsonrpc": "2.0", "id": 1, "result": text("first")}]
     assert two.got == [{"jsonrpc": "2.0", "id": 1, "result": text("second")}]
-
-
-def shared() -> Any:
-    from gateway.config.model import PeerConfig
-
-    return PeerConfig(command=["x"], scope="shared")
 
 
 def test_a_request_of_the_peer_under_an_id_that_is_pending_the_other_way_is_another_matter() -> None:
@@ -318,12 +312,70 @@ def test_a_method_that_nobody_knows_is_refused_where_several_peers_could_be_mean
     assert desk.services["a"].wires == desk.services["b"].wires == []
 
 
-def test_an_instruction_of_several_peers_says_whose_it_is() -> None:
-    desk = Desk({"a": Service(instructions="Add."), "b": Service(instructions="Multiply.")})
-    core = desk.connect("modern")
-    for service in desk.services.values():
-        service.wires.clear()
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_instructions_of_several_peers_say_whose_they_are(era: Era) -> None:
+    peers = {name: PeerConfig(command=["x"], start="eager") for name in ("a", "b")}
+    services = {"a": Service(instructions="Add."), "b": Service("modern", instructions="Multiply.")}
+    desk = Desk(services, peers=peers)
+    core = desk.connect(era)
+    params: Message = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}}
+    core.asks("initialize", params) if era == "legacy" else core.asks("server/discover")
+    result = core.gets_result()
+
+    assert result["instructions"] == "[a]\nAdd.\n\n[b]\nMultiply."
+    assert result.get("protocolVersion") == ("2025-06-18" if era == "legacy" else None)
+    assert result.get("supportedVersions") == (["2026-07-28"] if era == "modern" else None)
+
+
+@pytest.mark.parametrize(("asked", "given"), [("2024-11-05", "2024-11-05"), ("1999-01-01", "2025-11-25")])
+def test_a_handshake_is_answered_in_the_version_that_both_know(asked: str, given: str) -> None:
+    service = Service("modern", instructions="Add.")
+    core = Desk({"calc": service}).connect()
+    core.asks("initialize", {"protocolVersion": asked, "capabilities": {}, "clientInfo": {}})
+    result = core.gets_result()
+
+    assert (result["protocolVersion"], result["serverInfo"]["name"]) == (given, "calc")
+    assert result["instructions"] == "Add."
+
+
+def test_a_modern_core_is_told_of_a_legacy_peer_in_its_own_words() -> None:
+    service = Service("legacy", instructions="Add.")
+    core = Desk({"calc": service}).connect("modern")
     core.asks("server/discover")
     result = core.gets_result()
 
-    assert json.loads(msgspec.json.encode(result))["supportedVersions"] == ["2026-07-28"]
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "calc"
+    assert (result["supportedVersions"], result["instructions"]) == (["2026-07-28"], "Add.")
+
+
+def test_a_core_that_says_nothing_of_its_version_is_told_how_to_begin() -> None:
+    core = Desk().connect("modern")
+    core.says({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+
+    assert core.gets_error()["data"]["reason"] == "not_initialized"
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {mcp.META_VERSION: "2030-01-01", mcp.META_CAPABILITIES: {}},
+        {mcp.META_VERSION: "2026-07-28"},
+        {mcp.META_VERSION: "2026-07-28", mcp.META_CAPABILITIES: []},
+        {mcp.META_VERSION: 5, mcp.META_CAPABILITIES: {}},
+    ],
+)
+def test_a_modern_request_must_say_its_version_and_what_its_core_can_do(meta: Message) -> None:
+    desk = Desk()
+    core = desk.connect("modern")
+    core.says({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}})
+
+    assert core.gets_error()["data"]["code"] == "invalid_request"
+    assert desk.services["calc"].wires == []
+
+
+def test_what_the_modern_era_has_not_is_unknown_in_it() -> None:
+    _, core, calc = table("modern", "legacy")
+    for method in ("initialize", "ping", "logging/setLevel", "resources/subscribe"):
+        core.asks(method)
+        assert core.gets_error()["code"] == -32601
+    assert calc.hears_nothing

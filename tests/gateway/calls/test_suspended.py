@@ -337,7 +337,11 @@ def test_progress_of_a_suspended_call_is_not_sent_on_a_stream_that_has_ended() -
     state, asks = asked_once(core)
     calc.tells("notifications/progress", token)
     assert core.hears_nothing
-    retry = {"name": "add", "requestState": state, "inputResponses": {next(iter(asks)): {"roots": []}}}
+    retry: Message = {
+        "name": "add",
+        "requestState": state,
+        "inputResponses": {next(iter(asks)): {"roots": []}},
+    }
     core.asks("tools/call", retry, id=2, progressToken="p2")
     calc.tells("notifications/progress", token)
 
