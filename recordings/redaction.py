@@ -103,13 +103,16 @@ class Redactor:
 
     def know(self, secrets: Iterable[str]) -> None:
         """Look for these values too, in every form, from now on."""
+        # In copies: a thread may be looking for what is known so far.
+        known, loose_forms = dict(self._known), dict(self._loose)
         for secret in secrets:
             if len(secret) >= SHORTEST_KNOWN:
                 plain = secret.encode("utf-8", "surrogatepass")
-                self._known.update(dict.fromkeys(forms_of(secret), plain))
+                known.update(dict.fromkeys(forms_of(secret), plain))
                 loose = escaped_form(secret)
                 if loose is not None:
-                    self._loose[loose] = (compiled(loose), plain)
+                    loose_forms[loose] = (compiled(loose), plain)
+        self._known, self._loose = known, loose_forms
         # Longest first: a form that contains another one is to be taken whole.
         literals = sorted(self._known, key=len, reverse=True)
         pattern = b"|".join([*self._loose, *(escaped(literal) for literal in literals)])

@@ -40,9 +40,10 @@ class NullTap:
 
     accepting = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_close: Callable[[], None] | None = None) -> None:
         self.at = 0
         self._seq = 0
+        self._on_close = on_close
         self._start = time.monotonic_ns()
 
     def now(self) -> int:
@@ -56,7 +57,9 @@ class NullTap:
         return self._seq - 1
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Nothing is written any more than before."""
+        if self._on_close is not None:
+            self._on_close()
 
 
 class RecordingTap:
@@ -70,11 +73,13 @@ class RecordingTap:
         *,
         on_refusal: Callable[[RecordingError], None],
         on_close: Callable[[RecordingTap], None],
+        began: int | None = None,
     ) -> None:
+        """`began` is the monotonic clock at the moment that the recording's header gives; now, without it."""
         self._recorder = recorder
         self._on_refusal = on_refusal
         self._on_close = on_close
-        self._start = time.monotonic_ns()
+        self._start = time.monotonic_ns() if began is None else began
         self._next = 0
         self._ended = False
         self._words = Words()

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from gateway.calls.ports import Tap
 from gateway.config.model import Config
 from gateway.config.places import state_dir
 from gateway.runtime.connection import Connection, spec_of
+from gateway.runtime.observed import ObservedTap, Watch
 from gateway.runtime.redactor import make_redactor
 from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.runtime.warm import Warm
@@ -52,6 +54,8 @@ class World:
         self.recordings: list[Path] = []
         self._warned = False
         self.on_sealed: Callable[[Path], None] | None = None
+        self.watch: Watch | None = None
+        """Who is shown the frames of sessions, where telemetry is configured."""
 
     def warm_up(self) -> None:
         """Start the processes that are to wait for sessions."""
@@ -101,10 +105,24 @@ class World:
 
     def tap(self, hello: Hello) -> Tap:
         """Return the recorder of a new session: its recording is a directory of its own."""
-        if not self.config.record.enabled or self.record_dir is None:
-            return NullTap()
-        started = time.time_ns()
+        started, began = time.time_ns(), time.monotonic_ns()
+        seed = secrets.randbits(63)
         session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        observer = None
+        if self.watch is not None:
+            observer = self.watch(session=session, seed=seed, started=started, transport=hello.transport)
+        ended = observer.ended if observer is not None else None
+        if not self.config.record.enabled or self.record_dir is None:
+            tap = NullTap(on_close=ended)
+        else:
+            recorder = self._recorder(hello, session, started, seed)
+            tap = RecordingTap(
+                recorder, began=began, on_refusal=self._refused, on_close=partial(self._seal, ended=ended)
+            )
+        return ObservedTap(tap, observer) if observer is not None else tap
+
+    def _recorder(self, hello: Hello, session: str, started: int, seed: int) -> Recorder:
+        assert self.record_dir is not None
         path = self.record_dir if self._exact_dir else self.record_dir / session
         if not self._exact_dir:
             self.record_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,7 +130,7 @@ class World:
             session=session,
             by=f"tieline {__version__}",
             started=started,
-            seed=secrets.randbits(63),
+            seed=seed,
             core=PeerFacts(dialect="mcp", transport=hello.transport),
             peers={
                 name: PeerFacts(
@@ -129,7 +147,7 @@ class World:
             on_write_error=self.config.record.on_write_error,
         )
         self.recordings.append(path)
-        return RecordingTap(recorder, on_refusal=self._refused, on_close=self._seal)
+        return recorder
 
     def _public_command(self, command: list[str]) -> list[str]:
         return [self.redact_text(word) for word in command]
@@ -140,14 +158,18 @@ class World:
             self._warned = True
             tell(f"warning: {fault}")
 
-    def _seal(self, tap: RecordingTap) -> None:
-        self.spawn(self._seal_aside(tap, set(self._stops)))
+    def _seal(self, tap: RecordingTap, *, ended: Callable[[], None] | None) -> None:
+        self.spawn(self._seal_aside(tap, set(self._stops), ended))
 
-    async def _seal_aside(self, tap: RecordingTap, stops: set[asyncio.Task[None]]) -> None:
+    async def _seal_aside(
+        self, tap: RecordingTap, stops: set[asyncio.Task[None]], ended: Callable[[], None] | None
+    ) -> None:
         """Seal once the session's peers have ended, so that their ends are in the recording too."""
         if stops:
             await asyncio.wait(stops, timeout=STOP_S)
         recorder = tap.end()
+        if ended is not None:
+            ended()
         try:
             await asyncio.to_thread(recorder.seal)
         except RecordingError as fault:

@@ -1,0 +1,219 @@
+"""What may leave a frame: names, ids, sizes, hashes and codes, never contents.
+
+Owns the one place where telemetry looks into bodies. Everything else in this package sees `Facts` alone, so that
+what is not in them cannot reach a span, a metric or a log line. Takes redacted frames.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from gateway.protocol import mcp, trace
+from gateway.protocol.canonical import NotCanonicalError, params_hash
+from gateway.protocol.log import clean
+from gateway.protocol.trace import TraceContext
+from recordings.frame import Frame
+
+BIG_BYTES: Final = 32 * 1024
+"""Bodies of this size and more are not looked into on the event loop."""
+
+TOLD: Final = frozenset(
+    (
+        "life", "pid", "code", "signal", "era", "version", "reason", "asked", "in_flight", "bytes",
+        "notifications", "decision", "capability", "mode", "point", "source",
+    )
+)  # fmt: skip
+"""Members of a frame's `x` that are told on, where they are scalars."""
+
+_WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
+
+
+class Facts(msgspec.Struct, kw_only=True, gc=False):
+    """What telemetry knows of one frame. Times are nanoseconds on the session's clock, sizes are bytes."""
+
+    seq: int
+    at: int
+    kind: str
+    way: str = ""
+    peer: str = ""
+    life: int = 1
+    lane: str = ""
+    id: str | None = None
+    """The wire id as text; None where there is none."""
+    re: int | None = None
+    parent: int | None = None
+    op: int | None = None
+    method: str = ""
+    name: str = ""
+    is_own: bool = False
+    """Whether the gateway itself made the message."""
+    size: int = 0
+    params_hash: str = ""
+    """Of the params as they are recorded; empty where they have none or nobody asked."""
+    trace: TraceContext | None = None
+    version: str = ""
+    """The protocol version that the message names."""
+    code: int | None = None
+    """The code of a JSON-RPC error."""
+    fault: str = ""
+    """The code and the reason of an error of the gateway's own."""
+    reason: str = ""
+    is_tool_error: bool = False
+    is_input_required: bool = False
+    x: dict[str, Any] = {}
+    """Of the frame's own `x`, the members in `TOLD`."""
+
+
+class _Meta(msgspec.Struct, gc=False):
+    traceparent: Any = None
+    tracestate: Any = None
+    baggage: Any = None
+    version: Any = msgspec.field(name=mcp.META_VERSION, default=None)
+
+
+class _Params(msgspec.Struct, gc=False):
+    meta: _Meta | None = msgspec.field(name="_meta", default=None)
+
+
+class _Request(msgspec.Struct, gc=False):
+    params: Raw = Raw(b"")
+
+
+class _Result(msgspec.Struct, gc=False):
+    is_error: Any = msgspec.field(name="isError", default=None)
+    version: Any = msgspec.field(name="protocolVersion", default=None)
+    kind: Any = msgspec.field(name="resultType", default=None)
+
+
+class _Answer(msgspec.Struct, gc=False):
+    result: _Result | None = None
+
+
+class _Data(msgspec.Struct, gc=False):
+    code: Any = None
+    reason: Any = None
+
+
+class _Error(msgspec.Struct, gc=False):
+    code: Any = None
+    data: Raw = Raw(b"")
+
+
+class _Refusal(msgspec.Struct, gc=False):
+    error: _Error | None = None
+
+
+_request = msgspec.json.Decoder(_Request)
+_params = msgspec.json.Decoder(_Params)
+_answer = msgspec.json.Decoder(_Answer)
+_refusal = msgspec.json.Decoder(_Refusal)
+_data = msgspec.json.Decoder(_Data)
+
+
+def facts_of(frame: Frame, body: bytes, *, hashed: bool) -> Facts:
+    """Return the facts of a redacted frame whose body is `body`; its params are hashed only where `hashed`.
+
+    Never raises for what a message holds: what cannot be read is left out.
+    """
+    facts = Facts(
+        seq=frame.seq,
+        at=frame.at,
+        kind=frame.kind,
+        way=frame.way or "",
+        peer=clean(frame.peer or ""),
+        life=frame.life,
+        lane=clean(frame.lane or ""),
+        id=None if frame.id is UNSET or frame.id is None else clean(str(frame.id)),
+        re=frame.re,
+        parent=frame.parent,
+        op=frame.op,
+        method=clean(frame.method or ""),
+        name=clean(frame.name or ""),
+        is_own="synthetic" in frame.flags,
+        size=len(body),
+    )
+    if frame.x:
+        facts.x = _told(frame.x)
+    try:
+        if frame.kind == "request":
+            _read_request(facts, frame, body, hashed=hashed)
+        elif frame.kind == "response":
+            _read_answer(facts, body)
+        elif frame.kind == "error":
+            _read_error(facts, body)
+    except (msgspec.DecodeError, NotCanonicalError, RecursionError):
+        # A message of another shape than its method's: its frame still counts.
+        return facts
+    return facts
+
+
+def _read_request(facts: Facts, frame: Frame, body: bytes, *, hashed: bool) -> None:
+    params = bytes(_request.decode(body).params)
+    if b'"_meta"' in params:
+        meta = _params.decode(params).meta
+        if meta is not None:
+            facts.trace = trace.read(meta.traceparent, meta.tracestate, meta.baggage)
+            facts.version = _word(meta.version)
+    if hashed:
+        facts.params_hash = params_hash(frame.method or "", params)
+
+
+def _read_answer(facts: Facts, body: bytes) -> None:
+    result = _answer.decode(body).result
+    if result is not None:
+        facts.is_tool_error = result.is_error is True
+        facts.is_input_required = result.kind == "input_required"
+        facts.version = _word(result.version)
+
+
+def _read_error(facts: Facts, body: bytes) -> None:
+    error = _refusal.decode(body).error
+    if error is None:
+        return
+    if isinstance(error.code, int) and not isinstance(error.code, bool):
+        facts.code = error.code
+    if facts.is_own and error.data:
+        data = _data.decode(error.data)
+        facts.fault, facts.reason = _word(data.code), _word(data.reason)
+
+
+def _told(x: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for key in TOLD & x.keys():
+        value = x[key]
+        if isinstance(value, str):
+            told[key] = _word(value)
+        elif isinstance(value, int | float):
+            told[key] = value
+    return {key: told[key] for key in sorted(told)}
+
+
+def _word(value: object) -> str:
+    """Return a short text without spaces as it is, and nothing of any other value: sentences are contents."""
+    return value if isinstance(value, str) and _WORD.fullmatch(value) else ""
+
+
+def target_of(method: str, name: str) -> tuple[str, str]:
+    """Return what a request names as (`tool`, name), (`prompt`, name) or (`resource`, URI); empty where nothing.
+
+    A URI loses its query, its fragment and its user: secrets are put there.
+    """
+    if not name:
+        return "", ""
+    if method == "tools/call":
+        return "tool", name
+    if method == "prompts/get":
+        return "prompt", name
+    if method in ("resources/read", "resources/subscribe", "resources/unsubscribe"):
+        return "resource", plain_uri(name)
+    return "", ""
+
+
+def plain_uri(uri: str) -> str:
+    """Return a URI without user, query and fragment."""
+    bare = re.split(r"[?#]", uri, maxsplit=1)[0]
+    return re.sub(r"^([A-Za-z][\w+.-]*://)[^/@]*@", r"\1", bare)

@@ -1,0 +1,226 @@
+"""From facts and operations to entries of the extension log: what is worth a line, and which.
+
+Owns the names of events and the sentences. The form of an entry is `protocol.log`'s. Pure: the same facts give
+the same lines, whether they come from a live session or from its recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.protocol import log
+from gateway.protocol.log import Correlation, Entry, Level, Source
+from gateway.telemetry.facts import Facts, facts_of, target_of
+from gateway.telemetry.operations import Operation, Scene, Tracker
+from recordings.errors import MissingBlobError
+from recordings.reader import Recording
+
+OWN_ID: Final = "tieline"
+"""The `extension_id` of what concerns no peer."""
+
+_LIFE: Final = {
+    "spawn": ("extension.spawn", "extension process started"),
+    "open": ("extension.open", "extension connected"),
+    "ready": ("extension.ready", "extension is ready"),
+    "exit": ("extension.exit", "extension process ended"),
+    "restart": ("extension.restart", "extension is started again"),
+    "close": ("extension.close", "extension connection ended"),
+    "fault": ("extension.fault", "extension connection failed"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """What every entry of one gateway says of it."""
+
+    scenario_id: str
+    run_id: str | None = None
+    host: str | None = None
+    pid: int | None = None
+
+
+class Ledger:
+    """The log of one session. Entries come out by `put`, in the order of what they tell of."""
+
+    def __init__(self, scene: Scene, writer: Writer, put: Callable[[Entry], None]) -> None:
+        self._scene = scene
+        self._writer = writer
+        self._put = put
+        self._source = Source(component="runtime", host=writer.host, pid=writer.pid)
+
+    def started(self, operation: Operation) -> None:
+        """A request has come, or is about to be sent."""
+        if not _is_told(operation):
+            return
+        event, what = _named(operation)
+        data = _about(operation)
+        if operation.params_hash:
+            data["params_hash"] = operation.params_hash
+        data["request_bytes"] = operation.size
+        self._entry(operation.start, "debug" if event == "request" else "info", f"{event}.start",
+                    f"{what} dispatched", operation.peer, _ids(operation), data)  # fmt: skip
+
+    def ended(self, operation: Operation) -> None:
+        """It has its answer, or will have none."""
+        if not _is_told(operation) or operation.end is None:
+            return
+        event, what = _named(operation)
+        data = _about(operation)
+        data["duration_ms"] = round(operation.took_ns / 1e6, 3)
+        data["is_error"] = bool(operation.error)
+        if operation.error:
+            data["error"] = _error(operation)
+        data["answer_bytes"] = operation.answer_size
+        level: Level = "warn" if operation.error else "debug" if event == "request" else "info"
+        self._entry(operation.end, level, f"{event}.end", f"{what} {_outcome(operation)}", operation.peer,
+                    _ids(operation), data)  # fmt: skip
+
+    def happened(self, facts: Facts) -> None:
+        """Something else than a request or an answer has been recorded."""
+        told = _LIFE.get(facts.kind)
+        if told is not None and facts.way == "inside" and facts.peer:
+            event, message = told
+            failed = bool(facts.x.get("code") or facts.x.get("signal"))
+            level: Level = "error" if facts.kind == "fault" else "warn" if failed else "info"
+            self._entry(facts.at, level, event, message, facts.peer, {}, _of(facts))
+        elif facts.kind == "policy":
+            decision = str(facts.x.get("decision", "") or "taken")
+            level = "warn" if decision.startswith("den") else "info"
+            self._entry(facts.at, level, "policy.decision", f"policy decision: {decision}", facts.peer,
+                        _frame_ids(facts), _of(facts))  # fmt: skip
+        elif facts.kind == "hook":
+            self._entry(facts.at, "info", "event_hook.end", "hook has answered", facts.peer,
+                        {"event_id": f"event-{facts.seq}"}, _of(facts))  # fmt: skip
+        elif facts.kind == "drop":
+            self._entry(facts.at, "warn", "messages.dropped", "messages dropped", facts.peer, {}, _of(facts))
+
+    def missed(self, at: int, frames: int) -> None:
+        """So many frames came too fast to be told of; the recording has them."""
+        self._entry(at, "warn", "log.incomplete", "frames left out of this log, see the recording", "", {},
+                    {"frames": frames})  # fmt: skip
+
+    def _entry(
+        self,
+        at: int,
+        level: Level,
+        event: str,
+        message: str,
+        peer: str,
+        ids: dict[str, str],
+        data: dict[str, Any],
+    ) -> None:
+        writer = self._writer
+        self._put(
+            Entry(
+                ts=log.timestamp(self._scene.started + at),
+                level=level,
+                event=event,
+                message=message,
+                correlation=Correlation(
+                    extension_id=peer or OWN_ID,
+                    scenario_id=writer.scenario_id,
+                    session_id=self._scene.session,
+                    run_id=writer.run_id,
+                    **ids,
+                ),
+                source=self._source,
+                data=data or None,
+            )
+        )
+
+
+def entries_of(recording: Recording, writer: Writer) -> Iterator[Entry]:
+    """Yield the log of a recording: what was, or would have been, written while it was live.
+
+    Raises:
+        DamagedError: If the recording is damaged, once everything before that is told.
+    """
+    header = recording.header
+    scene = Scene(
+        session=header.session,
+        seed=header.seed,
+        started=header.started,
+        transport=header.core.transport if header.core else "",
+    )
+    ready: list[Entry] = []
+    ledger = Ledger(scene, writer, ready.append)
+    tracker = Tracker(scene, on_start=ledger.started, on_end=ledger.ended)
+    for frame in recording:
+        if frame.kind == "lost" and "synthetic" in frame.flags:
+            continue
+        try:
+            body = recording.body(frame)
+        except MissingBlobError:
+            body = b""
+        facts = facts_of(frame, body, hashed=True)
+        tracker.see(facts)
+        ledger.happened(facts)
+        yield from ready
+        ready.clear()
+    tracker.finish()
+    yield from ready
+
+
+def _is_told(operation: Operation) -> bool:
+    """Whether an operation is an extension's: the gateway's own legs and questions tell nothing more."""
+    return operation.side == "server" and bool(operation.peer)
+
+
+def _named(operation: Operation) -> tuple[str, str]:
+    if operation.method == "tools/call":
+        return "tool_call", "tool call"
+    return "request", "request"
+
+
+def _about(operation: Operation) -> dict[str, Any]:
+    what, target = target_of(operation.method, operation.name)
+    data: dict[str, Any] = {"method": operation.method}
+    if what:
+        data[what] = target
+    if operation.lane:
+        data["lane"] = operation.lane
+    data["seq"] = operation.seq
+    return data
+
+
+def _error(operation: Operation) -> dict[str, Any]:
+    """The taxonomy's code for an error of the gateway's own, else what kind it is; numbers as they came."""
+    error: dict[str, Any] = {"code": operation.fault or operation.error}
+    if operation.code is not None:
+        error["code"] = operation.fault or "rpc_error"
+        error["rpc_code"] = operation.code
+    if operation.reason:
+        error["reason"] = operation.reason
+    return error
+
+
+def _outcome(operation: Operation) -> str:
+    if not operation.error:
+        return "completed"
+    return operation.error if operation.error in ("cancelled", "timeout") else "failed"
+
+
+def _ids(operation: Operation) -> dict[str, str]:
+    ids = {"trace_id": operation.trace_id, "span_id": operation.span_id}
+    if operation.id is not None:
+        ids["rpc_id"] = operation.id
+    if operation.method == "tools/call":
+        ids["tool_call_id"] = f"tool-{operation.seq}"
+    return ids
+
+
+def _frame_ids(facts: Facts) -> dict[str, str]:
+    about = facts.parent if facts.parent is not None else facts.re
+    return {"tool_call_id": f"tool-{about}"} if about is not None else {}
+
+
+def _of(facts: Facts) -> dict[str, Any]:
+    data: dict[str, Any] = dict(facts.x)
+    if facts.life > 1:
+        data["life"] = facts.life
+    if facts.name:
+        data["name"] = facts.name
+    data["seq"] = facts.seq
+    return data

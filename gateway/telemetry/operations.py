@@ -1,0 +1,322 @@
+"""Joining requests with what became of them: one operation for each side on which the gateway took part.
+
+Owns when an operation begins, when it ends and how, and whose part it is. Facts in, operations out, in one pass
+over a session; the live session and its recording give the same ones. Pure.
+
+The gateway is a server to whoever asked it and a client to whoever it asks. A call that is passed on as it is has
+one request frame and is both: the client's part begins when the peer could be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from gateway.protocol import trace
+from gateway.protocol.trace import TraceContext
+from gateway.telemetry.facts import Facts
+
+Side: TypeAlias = Literal["server", "client"]
+REMEMBERED = 4096
+"""How many ended operations and answers are kept, to be found by what refers to them late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What there is to know of a session before its first frame."""
+
+    session: str
+    seed: int | str | None = None
+    """Draws the ids of spans, together with the session's name and a frame's number."""
+    started: int = 0
+    """Nanoseconds since 1970 at which the session's clock stood at zero."""
+    transport: str = ""
+    """How the core is connected: `stdio`, `websocket`, `http`, `unix` or `memory`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Operation:
+    """One request and its end, seen from one side of the gateway."""
+
+    seq: int
+    """The frame of the request."""
+    side: Side
+    other: str
+    """Who is on the other end: a peer's name, or empty for the core."""
+    peer: str
+    """The peer that it concerns, whoever is on the other end; empty where none does."""
+    method: str
+    name: str
+    id: str | None
+    lane: str
+    start: int
+    size: int
+    params_hash: str
+    trace_id: str
+    span_id: str
+    parent_id: str = ""
+    is_remote_parent: bool = False
+    sampled: bool = True
+    state: str = ""
+    baggage: str = ""
+    version: str = ""
+    # What is known once it has ended:
+    end: int | None = None
+    answer_size: int = 0
+    code: int | None = None
+    """The code of the JSON-RPC error that ended it."""
+    error: str = ""
+    """What kind of error ended it, few in number: a JSON-RPC code, `tool_error`, `timeout`, `cancelled`, `lost`,
+    `session_ended`; empty where none did."""
+    fault: str = ""
+    reason: str = ""
+    is_part: bool = False
+    """Whether it is the client's part of a request that was passed on, and has no frame of its own."""
+    above: Operation | None = None
+    """The open operation on whose behalf it is made."""
+    children: list[Operation] = field(default_factory=list["Operation"])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.end is None
+
+    @property
+    def took_ns(self) -> int:
+        """How long it took; 0 while it is open."""
+        return 0 if self.end is None else max(0, self.end - self.start)
+
+
+class Tracker:
+    """The operations of one session. `on_start` and `on_end` are called as facts are seen."""
+
+    def __init__(
+        self,
+        scene: Scene,
+        *,
+        on_start: Callable[[Operation], None],
+        on_end: Callable[[Operation], None],
+    ) -> None:
+        self._scene = scene
+        self._on_start = on_start
+        self._on_end = on_end
+        self.open: dict[int, Operation] = {}
+        """Operations that have not ended, by the frame of their request."""
+        self._ended: dict[int, Operation] = {}
+        self._because: dict[int, Operation] = {}
+        """Answers that ask for more, and the core's request that cannot end before it is given."""
+        self._ready_at: dict[str, int] = {}
+        self._starting: set[str] = set()
+        self._versions: dict[str, str] = {}
+        """By peer; the core's is under the empty name."""
+        self._is_legacy = False
+        self.last = 0
+
+    def see(self, facts: Facts) -> None:
+        """Take in the facts of the next frame."""
+        self.last = max(self.last, facts.at)
+        if facts.kind == "request":
+            self._asked(facts)
+        elif facts.kind in ("response", "error"):
+            self._answered(facts)
+        elif facts.kind in ("timeout", "lost"):
+            self._failed(facts)
+        elif facts.kind == "open":
+            self._starting.add(facts.peer)
+        elif facts.kind == "ready":
+            self._starting.discard(facts.peer)
+            self._ready_at[facts.peer] = facts.at
+            self._versions[facts.peer] = str(facts.x.get("version", ""))
+        elif facts.method == "notifications/cancelled" and facts.way == "core>" and facts.re is not None:
+            operation = self.open.get(facts.re)
+            if operation is not None:
+                self._close(operation, facts, "cancelled")
+
+    def finish(self, at: int | None = None) -> None:
+        """The session is over: what is open has no answer."""
+        end = Facts(seq=-1, at=max(self.last, at or 0), kind="close")
+        for operation in list(self.open.values()):
+            self._close(operation, end, "session_ended")
+
+    # Requests
+
+    def _asked(self, facts: Facts) -> None:
+        if facts.way == "core>":
+            if facts.method == "initialize":
+                self._is_legacy = True
+            self._begin(facts, "server", other="", parent=None)
+        elif facts.way == "peer>":
+            self._begin(facts, "server", other=facts.peer, parent=self._find(facts.parent))
+        elif facts.way == ">peer":
+            parent = self._find(facts.op) or self._cause(facts.parent)
+            self._begin(facts, "client", other=facts.peer, parent=parent)
+        elif facts.way == ">core":
+            self._begin(facts, "client", other="", parent=self._cause(facts.parent))
+
+    def _find(self, seq: int | None) -> Operation | None:
+        if seq is None:
+            return None
+        return self.open.get(seq) or self._ended.get(seq)
+
+    def _cause(self, seq: int | None) -> Operation | None:
+        """The operation that a frame belongs to, be it its request or an answer that asked for more."""
+        return self._find(seq) or (self._because.get(seq) if seq is not None else None)
+
+    def _begin(self, facts: Facts, side: Side, *, other: str, parent: Operation | None) -> Operation:
+        operation = self._made(facts, side, other=other, parent=parent)
+        self.open[facts.seq] = operation
+        if parent is not None and parent.is_open:
+            parent.children.append(operation)
+            operation.above = parent
+        self._on_start(operation)
+        return operation
+
+    def _made(self, facts: Facts, side: Side, *, other: str, parent: Operation | None) -> Operation:
+        scene = self._scene
+        # A peer's own trace says more than ours; what the gateway passes on carries the asker's, not its own.
+        remote = facts.trace if side == "server" else None
+        where = remote or _context(parent)
+        return Operation(
+            seq=facts.seq,
+            side=side,
+            other=other,
+            peer=facts.peer,
+            method=facts.method,
+            name=facts.name,
+            id=facts.id,
+            lane=facts.lane,
+            start=facts.at,
+            size=facts.size,
+            params_hash=facts.params_hash,
+            trace_id=where.trace_id if where else trace.trace_id_of(scene.session, scene.seed, facts.seq),
+            span_id=trace.span_id_of(scene.session, scene.seed, facts.seq, side),
+            parent_id=where.span_id if where else "",
+            is_remote_parent=remote is not None,
+            sampled=where.sampled if where else True,
+            state=where.state if where else "",
+            baggage=where.baggage if where else "",
+            version=facts.version or self._versions.get(other, ""),
+        )
+
+    # Ends
+
+    def _answered(self, facts: Facts) -> None:
+        operation = self.open.get(facts.re) if facts.re is not None else None
+        if operation is None:
+            return
+        if operation.method == "initialize" and facts.version:
+            self._versions[operation.other] = operation.version = facts.version
+        if facts.way == "peer>" and operation.side == "server":
+            # A request of the core's that was passed on as it is: the client's part has ended.
+            self._passed(operation, facts, _error_of(facts))
+            self._go_on(operation, facts)
+            return
+        above = operation.above
+        self._close(operation, facts, _error_of(facts))
+        if above is None or not above.is_open:
+            return
+        if facts.way == "peer>":
+            self._go_on(above, facts)
+        elif facts.way == "core>" and (above.other or facts.kind == "error"):
+            # So is the peer answered that asked, or the call has failed that needed to know.
+            self._close(above, facts, _error_of(facts))
+
+    def _go_on(self, root: Operation, facts: Facts) -> None:
+        """End the core's request by a peer's answer, unless more is to come: other legs, or what the core must say."""
+        if root.side != "server" or root.other or any(child.is_open for child in root.children):
+            return
+        if facts.is_input_required and self._is_legacy:
+            _remember(self._because, facts.seq, root)
+        else:
+            self._close(root, facts, _error_of(facts))
+
+    def _failed(self, facts: Facts) -> None:
+        """A deadline has passed, or a peer has gone: its part has ended; what the core is told follows."""
+        operation = self.open.get(facts.re) if facts.re is not None else None
+        if operation is None:
+            return
+        error = "timeout" if facts.kind == "timeout" else "lost"
+        if operation.side == "client":
+            self._close(operation, facts, error)
+        elif facts.peer not in self._starting:
+            self._passed(operation, facts, error)
+
+    def _passed(self, operation: Operation, facts: Facts, error: str) -> None:
+        if facts.peer:
+            part = self._part(operation, facts)
+            self._settle(part, facts, error)
+            self._on_end(part)
+
+    def _part(self, operation: Operation, facts: Facts) -> Operation:
+        """The client's part of a request that was passed on. It begins when the peer was there to be asked."""
+        scene = self._scene
+        ready = self._ready_at.get(facts.peer, 0)
+        return Operation(
+            seq=operation.seq,
+            side="client",
+            other=facts.peer,
+            peer=facts.peer,
+            method=operation.method,
+            name=operation.name,
+            id=facts.id,
+            lane=operation.lane,
+            start=min(max(operation.start, ready), facts.at),
+            size=operation.size,
+            params_hash=operation.params_hash,
+            trace_id=operation.trace_id,
+            span_id=trace.span_id_of(scene.session, scene.seed, operation.seq, "client"),
+            parent_id=operation.span_id,
+            sampled=operation.sampled,
+            state=operation.state,
+            baggage=operation.baggage,
+            version=self._versions.get(facts.peer, ""),
+            is_part=True,
+        )
+
+    def _close(self, operation: Operation, facts: Facts, error: str) -> None:
+        """End an operation, and what is still asked on its behalf."""
+        if not operation.is_open:
+            return
+        self._settle(operation, facts, error)
+        self.open.pop(operation.seq, None)
+        _remember(self._ended, operation.seq, operation)
+        children, operation.children, operation.above = operation.children, [], None
+        for child in children:
+            if child.is_open and (error or child.side == "client"):
+                self._close(child, facts, "cancelled")
+        if not operation.version:
+            operation.version = self._versions.get(operation.other, "")
+        self._on_end(operation)
+
+    @staticmethod
+    def _settle(operation: Operation, facts: Facts, error: str) -> None:
+        operation.end = facts.at
+        operation.answer_size = facts.size if facts.kind in ("response", "error") else 0
+        operation.code = facts.code
+        operation.error = error
+        operation.fault, operation.reason = facts.fault, facts.reason
+
+
+def _error_of(facts: Facts) -> str:
+    if facts.kind == "error":
+        return str(facts.code) if facts.code is not None else "_OTHER"
+    return "tool_error" if facts.is_tool_error else ""
+
+
+def _context(parent: Operation | None) -> TraceContext | None:
+    if parent is None:
+        return None
+    return TraceContext(
+        trace_id=parent.trace_id,
+        span_id=parent.span_id,
+        sampled=parent.sampled,
+        state=parent.state,
+        baggage=parent.baggage,
+    )
+
+
+def _remember(where: dict[int, Operation], seq: int, operation: Operation) -> None:
+    where[seq] = operation
+    if len(where) > REMEMBERED:
+        del where[next(iter(where))]

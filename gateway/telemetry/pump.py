@@ -1,0 +1,232 @@
+"""Frames off the path of messages: kept as they pass, looked at later, in slices so short that nobody waits.
+
+Owns the queue of each session, the bound on what is held, and when there is time. What is made of a frame is its
+handler's business. Bodies that take long to read are read in a thread; their session's later frames wait for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Raw
+
+from gateway.telemetry.facts import BIG_BYTES, Facts, facts_of
+from recordings.frame import NO_BODY, Frame
+
+Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any]]
+"""A frame as it passed: seq, at, kind, way, body, and its other fields by name."""
+
+TICK_S = 0.05
+"""How long frames may lie before somebody looks."""
+SLICE_S = 0.0003
+"""How long the loop is kept at a time."""
+GAP_S = 0.001
+"""How long it is left alone in between, unless too much is waiting."""
+FLUSH_S = 0.25
+MOST_ITEMS = 50_000
+"""Frames of one session that may wait. What is over that is counted, and left out."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Bytes of bodies, of all sessions together, that may wait."""
+CLOSE_S = 5.0
+
+WITH_BODY = frozenset(("request", "response", "error"))
+
+
+class Redacts(Protocol):
+    """What is asked of a redactor."""
+
+    def frame(self, frame: Frame) -> Frame:
+        """The frame without its secrets."""
+        ...
+
+
+class Handler(Protocol):
+    """What is made of the frames of one session."""
+
+    def take(self, facts: Facts) -> None:
+        """The facts of the next frame."""
+        ...
+
+    def passed(self, kind: str) -> None:
+        """A frame of which only the kind matters."""
+        ...
+
+    def finish(self, missed: int) -> None:
+        """There are no more; so many were left out."""
+        ...
+
+
+class Stream:
+    """The frames of one session on their way. `put` is all that the path of messages pays for."""
+
+    __slots__ = ("_pump", "handler", "is_listed", "is_over", "is_waiting", "items", "missed")
+
+    def __init__(self, pump: Pump, handler: Handler) -> None:
+        self._pump = pump
+        self.handler = handler
+        self.items: deque[Item] = deque()
+        self.missed = 0
+        self.is_listed = False
+        self.is_waiting = False
+        self.is_over = False
+
+    def put(self, item: Item) -> None:
+        """Keep a frame that has been recorded."""
+        pump = self._pump
+        if len(self.items) >= MOST_ITEMS or pump.held > MOST_BYTES:
+            self.missed += 1
+            return
+        pump.held += len(item[4])
+        self.items.append(item)
+        if not self.is_listed:
+            pump.list(self)
+
+    def ended(self) -> None:
+        """No more frames will come."""
+        self.is_over = True
+        if not self.is_listed:
+            self._pump.list(self)
+
+
+class Pump:
+    """Moves frames from their streams to their handlers."""
+
+    def __init__(self, redactor: Redacts, *, hashed: bool, flush: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._redactor = redactor
+        self._hashed = hashed
+        self._flush = flush
+        self._due: asyncio.TimerHandle | None = None
+        self._busy: deque[Stream] = deque()
+        self._reads: set[asyncio.Future[Facts]] = set()
+        self._flushed_at = 0.0
+        self._is_closed = False
+        self.streams: set[Stream] = set()
+        self.held = 0
+        self.failures = 0
+        """Frames that could not be made sense of: a mistake of ours."""
+
+    def stream(self, handler: Handler) -> Stream:
+        """Return the stream of a new session."""
+        stream = Stream(self, handler)
+        self.streams.add(stream)
+        return stream
+
+    def list(self, stream: Stream) -> None:
+        """Have a stream looked at soon."""
+        if self._is_closed or stream.is_waiting:
+            return
+        stream.is_listed = True
+        self._busy.append(stream)
+        if self._due is None:
+            self._due = self._loop.call_later(TICK_S, self._drain)
+
+    def _drain(self) -> None:
+        self._due = None
+        if self.drain(time.perf_counter() + SLICE_S):
+            self._flush_now()
+            return
+        if time.perf_counter() - self._flushed_at > FLUSH_S:
+            self._flush_now()
+        waiting = len(self._busy[0].items) if self._busy else 0
+        self._due = self._loop.call_later(0 if waiting > MOST_ITEMS // 2 else GAP_S, self._drain)
+
+    def _flush_now(self) -> None:
+        self._flushed_at = time.perf_counter()
+        self._flush()
+
+    def drain(self, until: float) -> bool:
+        """Look at what waits, to the end or until the performance counter stands at `until`; whether to the end."""
+        while self._busy:
+            stream = self._busy.popleft()
+            stream.is_listed = False
+            while stream.items and not stream.is_waiting:
+                self._look(stream, stream.items.popleft())
+                if time.perf_counter() > until:
+                    self._again(stream)
+                    return not self._busy
+            if stream.is_over and not stream.items and not stream.is_waiting:
+                self._finish(stream)
+        return True
+
+    def _again(self, stream: Stream) -> None:
+        if not stream.is_waiting and (stream.items or stream.is_over):
+            stream.is_listed = True
+            self._busy.append(stream)
+
+    def _look(self, stream: Stream, item: Item) -> None:
+        kind, body = item[2], item[4]
+        self.held -= len(body)
+        if kind not in WITH_BODY:
+            if kind == "notification" and item[5].get("method") != "notifications/cancelled":
+                stream.handler.passed(kind)
+                return
+            item = (*item[:4], b"", item[5])
+        elif len(body) >= BIG_BYTES:
+            self._read_aside(stream, item)
+            return
+        try:
+            facts = self._facts(item)
+            stream.handler.take(facts)
+        except Exception as fault:  # noqa: BLE001 - telemetry must never end a session
+            self._failed(fault)
+
+    def _facts(self, item: Item) -> Facts:
+        seq, at, kind, way, body, rest = item
+        raw = Raw(body) if body else NO_BODY
+        frame = Frame(seq=seq, at=at, kind=kind, way=way, body=raw, **rest)  # pyright: ignore[reportArgumentType]
+        frame = self._redactor.frame(frame)
+        return facts_of(frame, bytes(frame.body), hashed=self._hashed)
+
+    def _read_aside(self, stream: Stream, item: Item) -> None:
+        stream.is_waiting = True
+        read = self._loop.run_in_executor(None, self._facts, item)
+        self._reads.add(read)
+        read.add_done_callback(lambda done: self._read(stream, done))
+
+    def _read(self, stream: Stream, done: asyncio.Future[Facts]) -> None:
+        self._reads.discard(done)
+        stream.is_waiting = False
+        try:
+            stream.handler.take(done.result())
+        except asyncio.CancelledError:
+            return
+        except Exception as fault:  # noqa: BLE001 - as above
+            self._failed(fault)
+        if not stream.is_listed:
+            self.list(stream)
+
+    def _failed(self, fault: Exception) -> None:
+        self.failures += 1
+        if self.failures == 1:
+            context = {"message": "a frame could not be told of", "exception": fault}
+            self._loop.call_exception_handler(context)
+
+    def _finish(self, stream: Stream) -> None:
+        if stream in self.streams:
+            self.streams.discard(stream)
+            stream.handler.finish(stream.missed)
+
+    async def close(self) -> None:
+        """Look at everything that still waits, end every stream, and flush."""
+        deadline = time.perf_counter() + CLOSE_S
+        while time.perf_counter() < deadline:
+            self.drain(time.perf_counter() + 0.05)
+            if self._reads:
+                await asyncio.wait(set(self._reads), timeout=0.1)
+            elif not self._busy:
+                break
+            else:
+                await asyncio.sleep(0)
+        self._is_closed = True
+        if self._due is not None:
+            self._due.cancel()
+        for stream in list(self.streams):
+            stream.missed += len(stream.items)
+            stream.items.clear()
+            self._finish(stream)
+        self._flush_now()
