@@ -264,6 +264,8 @@ class Session:
         """Stop waiting for a call, and tell the peer."""
         self.suspensions.call_dropped(call)
         leg = call.leg or call
+        name = leg.peer.name if leg.peer is not None else ""
+        self.tap.record("drop", "inside", peer=name, re=call.seq, x={"reason": reason})
         if leg.peer is not None:
             leg.peer.give_up(leg, reason=reason)
         if call.core is not None:

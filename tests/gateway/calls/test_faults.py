@@ -268,7 +268,9 @@ def test_a_core_that_goes_away_takes_its_calls_along_and_no_others() -> None:
 
     assert service.gets("notifications/cancelled")["params"]["requestId"] == first["id"]
     assert one_tap.is_closed
-    assert one_tap.frames[-1].x == {"reason": "closed", "in_flight": 1}
+    close, drop = one_tap.frames[-2:]
+    assert close.x == {"reason": "closed", "in_flight": 1}
+    assert (drop.kind, drop.x) == ("drop", {"reason": "the core has disconnected"})
     service.answers(first, text("late"))
     service.answers(second, text("3"))
     assert two.gets_result() == text("3")
