@@ -17,16 +17,18 @@ from gateway import __version__
 from gateway.calls.acceptance import Acceptance
 from gateway.calls.accepted import AcceptedError
 from gateway.calls.exchange import Exchange
+from gateway.calls.turned_away import TurnedAway
 from gateway.config.mistakes import ConfigError
 from gateway.config.model import Config, TcpListen
 from gateway.config.options import ServeOptions
 from gateway.config.places import recordings_dir
+from gateway.runtime.bounds import link_limits
 from gateway.runtime.control import GatewayStatus
 from gateway.runtime.health import health
 from gateway.runtime.lockfile import read_accepted
 from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World, tell
-from transports.base import Hello, Limits, Link, Receiver, TransportError
+from transports.base import Hello, Link, Receiver, TransportError
 from transports.lines import LineLink
 
 DRAIN_S = 10.0
@@ -67,10 +69,7 @@ class Gateway:
         self.listeners: list[tuple[str, Listener]] = []
         self.ended = asyncio.Event()
         self.started_at = time.monotonic()
-        self.limits = Limits(
-            message_bytes=config.limits.max_message_bytes,
-            hard_bytes=max(config.limits.queue_bytes * 8, 64 * 1024 * 1024),
-        )
+        self.limits = link_limits(config.limits)
 
     async def start(self) -> None:
         """Open every listener.
@@ -124,6 +123,7 @@ class Gateway:
             host=listen.host,
             port=listen.port,
             limits=self.limits,
+            json_depth=self.config.limits.max_json_depth,
             max_sessions=self.config.limits.max_sessions,
             tls_cert=listen.tls.cert if listen.tls else None,
             tls_key=listen.tls.key if listen.tls else None,
@@ -158,7 +158,10 @@ class Gateway:
 
     def accept(self, link: Link, hello: Hello) -> Receiver:
         """Take in a connection of a core."""
-        core = self.exchange.accept(link, hello)
+        try:
+            core = self.exchange.accept(link, hello)
+        except OverflowError as fault:
+            return TurnedAway(link, self.world, str(fault))
         if isinstance(link, LineLink):
             link.on_eof = core.sent_all
         return core

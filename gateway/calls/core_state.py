@@ -79,11 +79,12 @@ class Core:
         """Whether it has sent its last message and only waits for answers."""
         self.is_closed = False
         self._next_ask = 0
+        self._most_depth = session.config.limits.max_json_depth
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
         try:
-            envelope = jsonrpc.read(data)
+            envelope = jsonrpc.read(data, self._most_depth)
             kind = jsonrpc.kind_of(envelope)
         except BadMessage as bad:
             self._bad(data, bad)
@@ -269,6 +270,7 @@ class Core:
             code="invalid_request",
             message=f"Not a JSON-RPC message: {bad.message}",
             reason=bad.reason.replace("-", "_"),
+            advice="Nest less, or raise `limits.max_json_depth`" if bad.reason == "too-deep" else "",
             jsonrpc=number,
         )
         self._refuse_damaged(bad.salvaged, fault, unknown=True)

@@ -164,6 +164,7 @@ class Exchange:
         limit = config.limits.max_in_flight or self.config.limits.max_in_flight_per_peer
         peer = Peer(name, config, self.host, client=client, limit=limit)
         peer.shakes = self._shake
+        peer.most_depth = self.config.limits.max_json_depth
         return peer
 
     def _make_shared(self, name: str, config: PeerConfig) -> Peer:

@@ -70,6 +70,8 @@ class Peer:
         self.host = host
         self.client = client
         self.limit = limit
+        self.most_depth = jsonrpc.MAX_DEPTH
+        """How deep its messages may nest; set by the exchange."""
         self.calls = 0
         """Calls that were sent to it."""
         self.errors = 0
@@ -315,7 +317,7 @@ class Peer:
         """One message of the peer."""
         self._silence = 0
         try:
-            envelope = jsonrpc.read(data)
+            envelope = jsonrpc.read(data, self.most_depth)
             kind = jsonrpc.kind_of(envelope)
         except BadMessage as bad:
             self._bad(data, bad)
@@ -583,7 +585,9 @@ class Peer:
             message=f"{self.name} takes no more calls: {why}",
             reason=reason,
             peer=self.name,
-            advice="Retry when calls in flight have ended",
+            advice="Retry when calls in flight have ended, or raise `limits.max_in_flight_per_peer`"
+            if reason == "overloaded"
+            else "Retry when it has read what waits for it",
         )
 
 

@@ -163,9 +163,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: Annotated[
         int, Meta(ge=1024, description="Longest message that is accepted, in bytes.")
     ] = 16 * 1024 * 1024
-    max_json_depth: Annotated[
-        int, Meta(ge=8, le=1024, description="Deepest nesting of a message.", extra=PLANNED)
-    ] = 128
+    max_json_depth: Annotated[int, Meta(ge=8, le=512, description="Deepest nesting of a message.")] = 128
     max_sessions: Annotated[Count, Meta(description="Sessions at the same time, over all listeners.")] = 256
     max_in_flight_per_session: Annotated[Count, Meta(description="Unanswered calls of one session.")] = 1024
     max_in_flight_per_peer: Annotated[Count, Meta(description="Unanswered calls at one peer.")] = 1024

@@ -14,7 +14,14 @@ import msgspec
 from msgspec import Raw
 
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import HEADER_MISMATCH, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION
+from gateway.protocol.errors import (
+    HEADER_MISMATCH,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+    Fault,
+    error_object,
+)
 from transports import http_headers as names
 
 Headers: TypeAlias = list[tuple[str, str]]
@@ -140,6 +147,13 @@ def too_large(limit: int) -> Refuse:
     return refusal(413, INVALID_REQUEST, f"the message is larger than {limit} bytes")
 
 
+def busy(why: str, id_: jsonrpc.Id | None = None) -> Refuse:
+    """Return the refusal of what could be served a little later."""
+    fault = Fault(code="io", message=why, reason="overloaded", advice="Try again later")
+    headers = (("content-type", names.JSON), ("retry-after", "1"))
+    return Refuse(503, jsonrpc.error(id_, error_object(fault)), headers)
+
+
 def unknown_session() -> Refuse:
     """Return the refusal of a session id that is not, or no longer, known: the client initializes anew."""
     return refusal(404, INVALID_REQUEST, "no such session: it has ended, or never was")
@@ -176,13 +190,15 @@ def _judge_post_head(headers: Headers, values: dict[str, str], max_bytes: int) -
     return Post(headers, values.get(names.VERSION), values.get(names.SESSION))
 
 
-def judge_body(post: Post, body: bytes) -> Begin | Deliver | Exchange | Refuse:
-    """Decide what a POST is, from its headers and its whole body."""
+def judge_body(
+    post: Post, body: bytes, most_depth: int = jsonrpc.MAX_DEPTH
+) -> Begin | Deliver | Exchange | Refuse:
+    """Decide what a POST is, from its headers and its whole body, nested at most `most_depth` levels."""
     sessionless = post.version is not None and post.version not in mcp.LEGACY_VERSIONS
     if not sessionless and post.version in _BATCH_VERSIONS and body.lstrip()[:1] == b"[":
-        return _judge_batch(post, body)
+        return _judge_batch(post, body, most_depth)
     try:
-        envelope = jsonrpc.read(body)
+        envelope = jsonrpc.read(body, most_depth)
         kind = jsonrpc.kind_of(envelope)
     except jsonrpc.BadMessage as bad:
         return _damaged(bad)
@@ -219,13 +235,13 @@ def _damaged(bad: jsonrpc.BadMessage) -> Refuse:
     return refusal(400, code, bad.message, salvaged.id if salvaged.kind == "request" else None)
 
 
-def _judge_batch(post: Post, body: bytes) -> Deliver | Refuse:
+def _judge_batch(post: Post, body: bytes, most_depth: int) -> Deliver | Refuse:
     try:
         raws = msgspec.json.decode(body, type=list[Raw])
         parts: list[Part] = []
         for raw in raws:
             data = bytes(raw)
-            envelope = jsonrpc.read(data)
+            envelope = jsonrpc.read(data, most_depth)
             is_request = jsonrpc.kind_of(envelope) == "request"
             parts.append(Part(data, cast("jsonrpc.Id", envelope.id) if is_request else None))
     except jsonrpc.BadMessage as bad:

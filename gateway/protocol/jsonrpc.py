@@ -20,7 +20,7 @@ Id: TypeAlias = int | str
 Kind: TypeAlias = Literal["request", "notification", "response", "error"]
 
 EMPTY: Final = Raw(b"")
-MAX_DEPTH: Final = 200
+MAX_DEPTH: Final = 128
 """Deeper JSON is refused: no known message nests past 40, and a recursive reader dies somewhere past 1 000."""
 MAX_DIGITS: Final = 8192
 """A longer run of digits outside a string is a number that stalls other readers."""

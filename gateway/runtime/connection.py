@@ -16,6 +16,7 @@ import msgspec
 from gateway.calls.peer_state import Peer, transport_fault
 from gateway.calls.restart import RestartMachine, RestartPolicy
 from gateway.protocol.errors import Fault
+from gateway.runtime.bounds import link_limits
 from gateway.runtime.supervisor import Exit, PeerProcess, PeerSpec, ProcessLimits, StderrLine
 from transports.base import Limits, Link, TransportError
 from transports.stdio import connect_pipes
@@ -48,6 +49,9 @@ class Life:
         """Whether the peer was told that it is open."""
         self.is_over = False
         self.early: list[TransportError | None] = []
+        self.stderr_left = connection.stderr_bytes
+        self.stderr_lost = 0
+        """Bytes of stderr that were over the limit."""
 
     def closed(self, fault: TransportError | None) -> None:
         """The transport has ended."""
@@ -55,7 +59,12 @@ class Life:
 
     def stderr(self, line: StderrLine) -> None:
         """One line of the process's stderr."""
-        self._connection.stderr(line)
+        data = (line.data or b"")[: max(self.stderr_left, 0)]
+        self.stderr_left -= len(data) + 1
+        if self.stderr_left < 0:
+            self.stderr_lost += line.size + line.dropped_bytes - len(data)
+        if data or self.stderr_left >= 0:
+            self._connection.stderr(line, data)
 
     def exited(self, how: Exit) -> None:
         """The process has ended."""
@@ -73,7 +82,6 @@ class Connection:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._machine = RestartMachine(_policy(peer))
         self._timer: asyncio.TimerHandle | None = None
-        self._stderr_left = world.config.limits.stderr_bytes
         self._cause: Fault | None = None
         """Why the latest life failed, once the peer was given up."""
 
@@ -149,10 +157,8 @@ class Connection:
 
     async def _reach(self, life: Life) -> Link:
         config = self._peer.config
-        limits = Limits(
-            message_bytes=config.limits.max_message_bytes or self._world.config.limits.max_message_bytes,
-            hard_bytes=max(self._world.config.limits.queue_bytes * 2, 16 * 1024 * 1024),
-            stall_s=STALL_S,
+        limits = link_limits(
+            self._world.config.limits, message_bytes=config.limits.max_message_bytes, stall_s=STALL_S
         )
         kind = config.kind
         if kind == "stdio":
@@ -237,12 +243,15 @@ class Connection:
             details=dict(cause.details) if cause is not None else {},
         )
 
-    def stderr(self, line: StderrLine) -> None:
-        """One line of the process's stderr: recorded, up to a bound."""
-        if self._stderr_left <= 0 or not self._peer.sessions:
+    @property
+    def stderr_bytes(self) -> int:
+        """How much of stderr is recorded of one life."""
+        return self._world.config.limits.stderr_bytes
+
+    def stderr(self, line: StderrLine, data: bytes) -> None:
+        """What is to be recorded of one line of the process's stderr."""
+        if not self._peer.sessions:
             return
-        data = line.data or b""
-        self._stderr_left -= line.size
         x: dict[str, Any] = {"stream": "stderr"}
         if line.dropped_lines:
             x["dropped"] = {"lines": line.dropped_lines, "bytes": line.dropped_bytes}
@@ -251,7 +260,8 @@ class Connection:
     def exited(self, life: Life, how: Exit) -> None:
         """The process has ended: what it wrote is still read for a moment."""
         if self._peer.sessions:
-            self._peer.note("exit", _exit_facts(how))
+            lost = {"stderr_lost": life.stderr_lost} if life.stderr_lost else {}
+            self._peer.note("exit", {**_exit_facts(how), **lost})
         if life.link is not None:
             self._loop.call_later(LINGER_S, life.link.close)
 

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from gateway.protocol import http_rules
+from gateway.protocol import http_rules, jsonrpc
 from gateway.protocol.errors import JSONRPC
 from gateway.runtime.http_reply import Receive, Reply, Send, respond
 from gateway.runtime.http_server import AsgiServer
@@ -29,6 +29,7 @@ from transports.base import Acceptor, Hello, Limits, Origin, TransportError
 from transports.guard import Failures, Guard, Verdict, loopback_hosts
 
 Scope: TypeAlias = dict[str, Any]
+_Decision: TypeAlias = http_rules.Begin | http_rules.Deliver | http_rules.Exchange | http_rules.Refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class FrontOptions:
     port: int = 0
     """0 takes a free one."""
     limits: Limits = field(default_factory=Limits)
+    json_depth: int = jsonrpc.MAX_DEPTH
+    """How deep a body may nest."""
     max_sessions: int = 1000
     """At the limit the session that was silent longest makes room; where all are in use, none is opened."""
     max_exchanges: int = 4096
@@ -153,15 +156,14 @@ class HttpFront:
             await self._turn_away(verdict, scope, send)
             return
         if self._stopping or len(self._clients) >= self._options.max_exchanges:
-            refuse = http_rules.refusal(503, -32000, "too many requests are being served; try again later")
-            await _refuse(send, refuse)
+            await _refuse(send, http_rules.busy("Too many requests are being served", None))
             return
         decision = http_rules.judge_head(scope["method"], headers, self._options.limits.message_bytes)
         if isinstance(decision, http_rules.Post):
             body = await self._body(receive)
             if body is None:
                 return
-            decision = body if isinstance(body, http_rules.Refuse) else http_rules.judge_body(decision, body)
+            decision = self._judge(decision, body)
         exchange = _Request(scope, receive, send, headers, verdict.principal)
         match decision:
             case http_rules.Refuse():
@@ -218,12 +220,17 @@ class HttpFront:
                 408, http_rules.INVALID_REQUEST, "the request's body did not come in time"
             )
 
+    def _judge(self, post: http_rules.Post, body: bytes | http_rules.Refuse) -> _Decision:
+        if isinstance(body, http_rules.Refuse):
+            return body
+        return http_rules.judge_body(post, body, self._options.json_depth)
+
     async def _exchange(self, decision: http_rules.Exchange, request: _Request) -> None:
         single = Single(decision.part, self._options.limits, self._abort)
         try:
             receiver = self._accept(single, request.hello(ephemeral=True))
         except TransportError as fault:
-            await _refuse(request.send, http_rules.refusal(503, -32000, fault.message, decision.part.id))
+            await _refuse(request.send, http_rules.busy(fault.message, decision.part.id))
             return
         single.receiver = receiver
         self._singles.add(single)
@@ -240,8 +247,7 @@ class HttpFront:
     async def _begin(self, decision: http_rules.Begin, request: _Request) -> None:
         options = self._options
         if len(self._sessions) >= options.max_sessions and not self._make_room():
-            refuse = http_rules.refusal(503, -32000, "too many sessions are open", decision.part.id)
-            await _refuse(request.send, refuse)
+            await _refuse(request.send, http_rules.busy("Too many sessions are open", decision.part.id))
             return
         session = Session(
             self._mint(),
@@ -256,7 +262,7 @@ class HttpFront:
         try:
             session.receiver = self._accept(session, request.hello(ephemeral=False))
         except TransportError as fault:
-            await _refuse(request.send, http_rules.refusal(503, -32000, fault.message, decision.part.id))
+            await _refuse(request.send, http_rules.busy(fault.message, decision.part.id))
             return
         self._sessions[session.id] = session
         await self._post(session, (decision.part,), None, request, opening=True)

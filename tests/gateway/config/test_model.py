@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
+from msgspec import Meta
 
-from gateway.config import parse
-from gateway.config.mistakes import dotted
-from gateway.config.model import Config
-from gateway.config.reading import Field, fields_of
+from gateway.config.mistakes import Report, dotted
+from gateway.config.model import PLANNED, Config
+from gateway.config.reading import Field, fields_of, read
 
 GATEWAY = Path(__file__).parents[3] / "gateway"
 
@@ -62,7 +62,16 @@ def test_a_setting_is_planned_exactly_if_nothing_goes_by_it() -> None:
     assert [name for name in unread if not any(f"{name}.".startswith(f"{plan}.") for plan in planned)] == []
 
 
-def test_a_planned_setting_is_told_to_have_no_effect() -> None:
-    config = parse("[limits]\nmax_json_depth = 64\n", path=Path("/t.toml"), environ={})
+class Sooner(msgspec.Struct):
+    """A section of a version to come."""
 
-    assert config.notes == ("/t.toml:2: `limits.max_json_depth` has no effect in this version",)
+    later: Annotated[int, Meta(description="x", extra=PLANNED)] = 1
+    now: Annotated[int, Meta(description="x")] = 1
+
+
+def test_a_planned_setting_is_told_to_have_no_effect() -> None:
+    report = Report(file="t.toml", lines={("later",): 2})
+
+    read(Sooner, {"now": 2, "later": 3}, (), report, lambda _field, value, _path: value)
+
+    assert report.notes == ["t.toml:2: `later` has no effect in this version"]
