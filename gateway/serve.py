@@ -11,7 +11,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway import __version__
 from gateway.calls.acceptance import Acceptance
@@ -30,6 +30,9 @@ from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World, tell
 from transports.base import Hello, Link, Receiver, TransportError
 from transports.lines import LineLink
+
+if TYPE_CHECKING:
+    from gateway.telemetry.hub import Telemetry
 
 DRAIN_S = 10.0
 """How long calls in flight may take once the gateway is told to end."""
@@ -63,6 +66,12 @@ class Gateway:
         self.acceptance = Acceptance(
             config, read_accepted(config), tell=lambda text: tell(f"warning: {text}")
         )
+        self.telemetry: Telemetry | None = None
+        if config.telemetry.is_on:
+            from gateway.telemetry.hub import Telemetry
+
+            self.telemetry = Telemetry(config, self.world.redactor, tell=tell)
+            self.world.watch = self.telemetry.watch
         judge = self.acceptance if self.acceptance.is_needed else None
         self.exchange = Exchange(config, self.world, version=__version__, judge=judge)
         self.exchange.on_notice = lambda sentence: tell(f"note: {sentence}")
@@ -76,8 +85,11 @@ class Gateway:
 
         Raises:
             TransportError: If one cannot be opened.
+            ConfigError: If what is to be told of the gateway cannot be.
         """
         listen = self.config.listen
+        if self.telemetry is not None:
+            await self.telemetry.start()
         self.world.warm_up()
         if self.options.stdio or listen.uses_stdio:
             from transports.stdio import serve_stdio
@@ -205,6 +217,8 @@ class Gateway:
         for section in change.needs_restart:
             tell(f"warning: `{section}` has changed; only a new start of the gateway applies it")
         self.config = self.world.config = config
+        if self.telemetry is not None:
+            self.telemetry.reconfigured(config)
         self.world.redactor.know(config.secret_values())
         replaced = (*change.changed, *change.removed)
         self.exchange.reconfigure(config, replaced=replaced)
@@ -222,18 +236,20 @@ class Gateway:
         for _, listener in self.listeners:
             await listener.stop()
         await self.world.finish()
+        if self.telemetry is not None:
+            await self.telemetry.close()
 
 
 async def serve(config: Config, options: ServeOptions) -> int:
     """Run a gateway until its stdio core leaves or a signal ends it; return the exit code."""
     try:
         gateway = Gateway(config, options)
-    except AcceptedError as fault:
+    except (AcceptedError, ConfigError) as fault:
         tell(f"error: {fault}")
         return 3
     try:
         await gateway.start()
-    except TransportError as fault:
+    except (TransportError, ConfigError) as fault:
         tell(f"error: {fault}")
         await gateway.stop()
         return 3
