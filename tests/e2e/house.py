@@ -6,10 +6,12 @@ folder; knows nothing of what is said.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,6 +46,11 @@ class House:
         self._gateways: dict[str, dict[str, str]] = {}
 
     @property
+    def names(self) -> set[str]:
+        """The gateways that run."""
+        return set(self._gateways)
+
+    @property
     def env(self) -> dict[str, str]:
         """The environment of a gateway: ours, with the state and the compiled code in our folder.
 
@@ -75,6 +82,19 @@ class House:
         line = child.stdout.readline() if readable else b""
         assert line, f"{name} has not started: {self.log(name)}"
         return line.decode()
+
+    def served(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> int:
+        """Start a program that listens on the port in `$PORT` and does not say when; give the port."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port: int = free.getsockname()[1]
+        child = self._start(name, command, env={**env, "PORT": str(port)})
+        deadline = time.monotonic() + START_S
+        while True:
+            assert child.poll() is None, self.log(name)
+            assert time.monotonic() < deadline, f"{name} has not started: {self.log(name)}"
+            with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), START_S):
+                return port
+            time.sleep(0.02)
 
     # ---- gateways
 
