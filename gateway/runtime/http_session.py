@@ -258,7 +258,7 @@ class Session:
         if stream.reply is not None and not stream.streaming and not stream.many:
             if failed_opening:
                 stream.reply.headers.clear()
-            stream.reply.json(200, message, JSON_TYPE)
+            stream.reply.json(stamp.status or 200, message, JSON_TYPE)
         elif stream.reply is not None or stream.streaming:
             self._emit(stream, message)
         if not stream.pending:
