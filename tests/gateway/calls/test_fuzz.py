@@ -27,25 +27,27 @@ NAMES = (
     mcp.META_VERSION, mcp.META_CAPABILITIES, mcp.META_SUBSCRIPTION, mcp.META_INPUT_KEY, mcp.META_LANE,
     mcp.META_LOG_LEVEL,
 )  # fmt: skip
-LEAVES = (
+LEAVES: st.SearchStrategy[Any] = (
     st.none() | st.booleans() | st.integers(0, 5) | st.just(1.5)
     | st.sampled_from(("", "add", "walk", "a__run", "file:///a", "2026-07-28", "2025-11-25", "info", "input_required"))
 )  # fmt: skip
-VALUES = st.recursive(
+VALUES: st.SearchStrategy[Any] = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
     max_leaves=8,
 )
-PARAMS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4) | VALUES
-IDS = st.integers(1, 6) | st.sampled_from(("1", "x", ""))
-MESSAGES = st.one_of(
+PARAMS: st.SearchStrategy[Any] = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4) | VALUES
+IDS: st.SearchStrategy[Any] = st.integers(1, 6) | st.sampled_from(("1", "x", ""))
+MESSAGES: st.SearchStrategy[Any] = st.one_of(
     st.fixed_dictionaries({"id": IDS, "method": st.sampled_from(METHODS)}, optional={"params": PARAMS}),
     st.fixed_dictionaries({"method": st.sampled_from(METHODS)}, optional={"params": PARAMS}),
     st.fixed_dictionaries({"id": IDS, "result": PARAMS}),
     st.fixed_dictionaries({"id": IDS, "error": PARAMS}),
 )
-ERAS = st.sampled_from(("legacy", "modern"))
-STEPS = st.lists(st.tuples(st.sampled_from(("core", "a", "b", "time", "dies")), MESSAGES), max_size=25)
+ERAS: st.SearchStrategy[mcp.Era] = st.sampled_from(("legacy", "modern"))
+STEPS: st.SearchStrategy[list[tuple[str, Any]]] = st.lists(
+    st.tuples(st.sampled_from(("core", "a", "b", "time", "dies")), MESSAGES), max_size=25
+)
 
 
 def whole(core: Client, message: Message) -> bytes:
