@@ -343,7 +343,8 @@ class LineLink:
             self._deliver_all(items)
         elif self._framer.skipped > MAX_SKIPPED_BYTES:
             details: dict[str, object] = {"size": self._framer.skipped}
-            self._end(TransportError("too-large", "The other side sends a line that does not end.", details))
+            message = "The other side sends a line that does not end: the message is too large."
+            self._end(TransportError("too-large", message, details))
         elif self._framer.skipped and self._overlong is None:
             self._overlong = self._loop.call_later(OVERLONG_S, self._tell_overlong)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gateway.calls.catalog import Judge
 from gateway.calls.core_state import Core
 from gateway.calls.handshake import Handshake
+from gateway.calls.listen import LISTEN
 from gateway.calls.peer_state import Client, Peer
 from gateway.calls.request import Request, client_of, read_meta
 from gateway.calls.session import Session
@@ -132,8 +133,9 @@ class Exchange:
             self.on_empty()
 
     def close(self) -> None:
-        """End every session and every shared peer."""
+        """End every session and every shared peer. What is in flight is answered first."""
         for session in list(self.sessions):
+            session.answer_all()
             for core in list(session.cores):
                 core.is_closed = True
                 core.link.close(1001, "shutting down")
@@ -144,7 +146,8 @@ class Exchange:
     def drain(self) -> int:
         """Take no new calls; return how many are still in flight."""
         self.is_draining = True
-        return sum(len(core.open) for session in self.sessions for core in session.cores)
+        cores = (core for session in self.sessions for core in session.cores)
+        return sum(call.method != LISTEN for core in cores for call in core.open.values())
 
     def seats_for(self, session: Session) -> dict[str, Seat]:
         """Return a table for a new session: its own places, and the shared peers in theirs."""

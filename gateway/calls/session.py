@@ -18,7 +18,7 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.catalog import Catalog
 from gateway.calls.core_state import Core, mcp_token
 from gateway.calls.flows import Flows
-from gateway.calls.listen import Listens
+from gateway.calls.listen import LISTEN, Listens
 from gateway.calls.news import News
 from gateway.calls.peer_state import Peer
 from gateway.calls.request import Request, bad_params, read_meta
@@ -270,6 +270,21 @@ class Session:
             leg.peer.give_up(leg, reason=reason)
         if call.core is not None:
             call.core.withdraw(call, reason)
+
+    def answer_all(self) -> None:
+        """The gateway ends: tell the core so of every call that is still in flight."""
+        for core in self.cores:
+            for call in [one for one in core.open.values() if one.method != LISTEN]:
+                leg = call.leg or call
+                was_sent = leg.peer is not None and leg.peer.forget(leg)
+                fault = Fault(
+                    code="io",
+                    message="The gateway is shutting down",
+                    reason="draining",
+                    outcome="unknown" if was_sent else "not_sent",
+                    peer=leg.peer.name if leg.peer is not None else "",
+                )
+                self.finish(call, Reply(fault=fault))
 
     def expire(self, call: Call) -> None:
         """The deadline of a call has passed: answer first, then tell the peer."""

@@ -14,7 +14,7 @@ import msgspec
 
 from gateway import __version__
 from gateway.calls.exchange import Exchange
-from gateway.config.model import Config, RecordConfig, ToolsConfig
+from gateway.config.model import CatalogConfig, Config, RecordConfig, ToolsConfig
 from gateway.protocol import jsonrpc, mcp
 from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World
@@ -77,7 +77,9 @@ async def try_peer(config: Config, name: str) -> PeerReport:
     peer = msgspec.structs.replace(
         config.peers[name], tools=ToolsConfig(), prefix=None, start="eager", scope="session", disabled=False
     )
-    alone = msgspec.structs.replace(config, peers={name: peer}, record=RecordConfig(enabled=False))
+    alone = msgspec.structs.replace(
+        config, peers={name: peer}, record=RecordConfig(enabled=False), catalog=CatalogConfig()
+    )
     world = World(alone, record_dir=None)
     exchange = Exchange(alone, world, version=__version__)
     link = ProbeLink()

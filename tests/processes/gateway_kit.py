@@ -41,7 +41,7 @@ ROOT = HERE.parents[1]
 BAD_PEER = str(HERE / "bad_peers" / "bad_peer.py")
 ECHO_PEER = str(HERE / "echo_peer.py")
 PYTHON = (sys.executable, "-S", "-E")
-TIELINE = (sys.executable, "-c", "from gateway.cli.main import main; main()")
+TIELINE = (sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())")
 PATIENCE_S = 25.0
 """No wait of a test is longer; only a failing one takes it."""
 LEGACY = "2025-11-25"

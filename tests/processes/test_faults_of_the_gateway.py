@@ -1,0 +1,356 @@
+"""The gateway itself is ended, killed, reloaded with nonsense: what its core sees, and what the recording holds."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.config.options import ServeOptions
+from gateway.runtime.tether import keeper_works
+from recordings.store import open_recording
+from tests.processes.fault_kit import check_answers, comes_back
+from tests.processes.gateway_kit import (
+    PATIENCE_S,
+    PYTHON,
+    Message,
+    bad,
+    bystander,
+    echo,
+    eventually,
+    house,
+    marked_by,
+    peak_memory,
+    program,
+    run,
+    state,
+    stdio_program,
+    text_of,
+    told,
+    toml_of,
+)
+
+pytestmark = pytest.mark.skipif(not keeper_works(), reason="needs Linux with /proc")
+_ = state
+
+MIB = 1024 * 1024
+NAMED_PEER = str(Path(__file__).parent / "bad_peers" / "named_peer.py")
+
+
+def test_a_gateway_told_to_end_answers_what_is_in_flight_and_takes_nothing_new(tmp_path: Path) -> None:
+    async def main() -> None:
+        with program(tmp_path, {"good": echo(), "family": bad("whole-family")}) as gateway:
+            core = await gateway.core()
+            await comes_back(core, "good__echo")
+            family: dict[str, int] = json.loads(text_of(await core.tool("family__fault")))
+            _, answer = core.start_tool("good__echo", text="in time", delay_ms=1000)
+            await core.tool("good__echo", text="the one before is on its way")
+            gateway.process.send_signal(signal.SIGTERM)
+            refusal: Message = {}
+            while not refusal:
+                said = await core.tool("good__echo", text="too late?")
+                refusal = said if "error" in said else {}
+            assert told(refusal) == {
+                "code": "io",
+                "reason": "draining",
+                "outcome": "not_sent",
+                "retryable": True,
+            }
+            assert "shutting down" in refusal["error"]["message"]
+            assert text_of(await answer) == "in time"
+            assert await gateway.ended() == 0
+            await core.until(lambda: core.endings)
+            check_answers(core)
+            [recording] = map(open_recording, gateway.recordings)
+            assert recording.state == "sealed"
+            assert recording.unanswered == []
+            await eventually(lambda: marked_by(gateway.pid) == [])
+            assert len(family) == 4
+
+    run(main())
+
+
+def test_what_does_not_end_in_the_drain_time_is_told_that_the_gateway_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.serve.DRAIN_S", 0.3)
+
+    async def main() -> None:
+        async with house(tmp_path, {"bad": bad("never-answers"), "good": echo()}) as here:
+            core = await here.core()
+            await comes_back(core)
+            _, answer = core.start_tool("bad__fault")
+            await core.tool("good__echo", text="the one before is on its way")
+            await here.gateway.stop()
+            data = told(await answer)
+            assert (data["code"], data["reason"], data["outcome"]) == ("io", "draining", "unknown")
+            check_answers(core)
+        assert here.recording().state == "sealed"
+        assert here.recording().unanswered == []
+
+    run(main())
+
+
+def test_a_gateway_on_stdio_ends_when_its_core_leaves_in_the_middle_of_a_call(tmp_path: Path) -> None:
+    async def main() -> None:
+        command = [
+            "record",
+            "--out",
+            str(tmp_path / "out"),
+            "--",
+            *PYTHON,
+            *bad("whole-family")["command"][3:],
+        ]
+        async with stdio_program(tmp_path, command) as (core, process):
+            await core.shake_hands()
+            await comes_back(core, "echo")
+            family: dict[str, int] = json.loads(text_of(await core.tool("fault")))
+            assert len(family) == 4
+            core.start_tool("fault")
+            core.close()
+            assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
+            await eventually(lambda: marked_by(process.pid) == [])
+        assert open_recording(tmp_path / "out").state == "sealed"
+
+    run(main())
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_nothing_that_the_core_was_given_is_missing_after_a_kill(batch: int, tmp_path: Path) -> None:
+    """Five kills, at random points under load, with `durability = "barrier"`."""
+    dice = random.Random(batch)
+
+    async def main() -> None:
+        for number in range(5):
+            directory = tmp_path / str(number)
+            directory.mkdir(mode=0o700)
+            await kill_once(directory, dice.uniform(0.0, 0.25), with_family=number == 0)
+
+    run(main())
+
+
+async def kill_once(directory: Path, after_s: float, *, with_family: bool) -> None:
+    """Kill a gateway under load after `after_s` seconds, and look at what it left."""
+    peers = {"good": echo(), "family": bad("whole-family")}
+    with program(directory, peers, record={"durability": "barrier"}) as gateway:
+        core = await gateway.core()
+        await comes_back(core, "good__echo")
+        if with_family:
+            await core.tool("family__fault")
+
+        async def load(number: int) -> None:
+            for turn in itertools.count():
+                text = f"call {number} {turn}"
+                assert text_of(await core.tool("good__echo", text=text)) == text
+
+        loads = [asyncio.create_task(load(number)) for number in range(8)]
+        await asyncio.sleep(after_s)  # to hit another moment each time
+        gateway.process.kill()
+        await gateway.ended()
+        await core.until(lambda: core.endings)
+        results = await asyncio.gather(*loads, return_exceptions=True)
+        assert all(isinstance(result, ConnectionError) for result in results), results
+        await eventually(lambda: marked_by(gateway.pid) == [], "the end of what it had started")
+        [path] = gateway.recordings
+    recording = open_recording(path)
+    assert recording.state == "broken-off"
+    frames = list(recording)
+    requests = {f.seq: f.id for f in frames if f.kind == "request" and f.way == "core>"}
+    answered = {requests.get(f.re) for f in frames if f.kind in ("response", "error") and f.re is not None}
+    given = {key[1] for key in core.answered}
+    assert given <= answered
+    lost = {requests.get(f.re) for f in frames if f.kind == "lost" and f.re is not None}
+    assert not lost & given
+    check_answers(core)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [("huge-line", "too large"), ("endless-line", "too large"), ("depth-bomb", "too large")],
+)
+def test_memory_stays_bounded_whatever_a_peer_sends(fault: str, says: str, tmp_path: Path) -> None:
+    env = {"BAD_PEER_COUNT": str(100 * MIB)} if fault == "huge-line" else {}
+
+    async def main() -> None:
+        with program(tmp_path, {"bad": bad(fault, env=env), "good": echo()}) as gateway:
+            core = await gateway.core()
+            await comes_back(core)
+            before = peak_memory(gateway.pid)
+            async with bystander(core):
+                answer = await core.tool("bad__fault")
+                assert says in answer["error"]["message"]
+                assert told(answer)["reason"] == "frame_too_large"
+                if fault != "endless-line":
+                    await comes_back(core)
+            assert peak_memory(gateway.pid) - before < 64 * MIB
+            check_answers(core)
+
+    run(main())
+
+
+def test_memory_stays_bounded_whatever_a_core_sends(tmp_path: Path) -> None:
+    async def main() -> None:
+        with program(tmp_path, {"good": echo()}) as gateway:
+            core, other = await gateway.core(), await gateway.core()
+            await comes_back(core, "good__echo")
+            before = peak_memory(gateway.pid)
+            async with bystander(other, within=20.0):
+                head = b'{"jsonrpc":"2.0","id":901,"method":"tools/call","params":{"name":"x","arguments":{"x":"'
+                core.send_raw(head + b"x" * (60 * MIB) + b'"}}}')
+                await core.until(lambda: core.answered["int", 901])
+                [answer] = [m for m in core.messages if m.get("id") == 901]
+                assert (told(answer)["code"], told(answer)["reason"]) == ("io", "frame_too_large")
+                await comes_back(core, "good__echo")
+            assert peak_memory(gateway.pid) - before < 64 * MIB
+            check_answers(core)
+
+    run(main())
+
+
+def test_a_broken_configuration_changes_nothing_and_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tieline.toml"
+    path.write_text(toml_of({"good": echo()}))
+    options = ServeOptions(config_path=path, record_dir=tmp_path / "recordings")
+
+    async def main() -> None:
+        async with house(tmp_path, {"good": echo()}, options=options) as here:
+            core = await here.core()
+            await comes_back(core, "good__echo")
+            pid = here.pid("good")
+            path.write_text(toml_of({"good": {**echo(), "call_timeout_s": "soon"}}))
+            here.gateway.reload()
+            await comes_back(core, "good__echo")
+            path.write_text("[peers.good\n")
+            here.gateway.reload()
+            await comes_back(core, "good__echo")
+            assert here.pid("good") == pid
+            path.write_text(toml_of({"good": echo(), "more": echo()}))
+            here.gateway.reload()
+            assert text_of(await core.tool("more__echo", text="new")) == "new"
+            assert here.pid("good") == pid
+        marks = [frame.x or {} for frame in here.frames() if frame.kind == "mark"]
+        failed = [mark["reload_failed"] for mark in marks if "reload_failed" in mark]
+        assert len(failed) == 2
+        assert "call_timeout_s" in failed[0]
+
+    run(main())
+    said = capfd.readouterr().err
+    assert "the configuration stays as it was" in said
+    assert "call_timeout_s" in said
+    assert "tieline.toml" in said
+
+
+def tools_file(directory: Path, name: str, tools: list[tuple[str, str]]) -> Message:
+    """A peer that offers these tools, as (name, description)."""
+    path = directory / f"{name}.json"
+    schema: Message = {"type": "object"}
+    path.write_text(
+        json.dumps([{"name": tool, "description": text, "inputSchema": schema} for tool, text in tools])
+    )
+    return {"command": [*PYTHON, NAMED_PEER, name, str(path)], "stop_grace_s": 0.2}
+
+
+def test_odd_and_equal_names_are_listed_under_the_rule_and_told(tmp_path: Path) -> None:
+    odd = ["query", "Query", "\u0441rack", "\uff51uery", "n" * 300, "", "tab\there"]
+    peers = {
+        "one": tools_file(tmp_path, "one", [(name, "of one") for name in odd]),
+        "two": tools_file(tmp_path, "two", [("query", "of two"), ("alone", "of two")]),
+    }
+
+    async def main() -> None:
+        async with house(tmp_path, peers, catalog={"prefix": "auto"}) as here:
+            notices: list[str] = []
+            here.gateway.exchange.on_notice = notices.append
+            core = await here.core()
+            listed = [tool["name"] for tool in (await core.ask("tools/list"))["result"]["tools"]]
+            assert listed == ["one__query", *(name for name in odd[1:] if name), "two__query", "alone"]
+            assert len(set(listed)) == len(listed)
+            for name in listed:
+                peer = "two" if name in ("two__query", "alone") else "one"
+                text = text_of(await core.tool(name))
+                assert text == f"{peer}: {name.removeprefix(peer + '__')}"
+            check_answers(core)
+        told_of = "\n".join(notices)
+        for part in (
+            "`query` is offered by one, two",
+            "300 characters",
+            "without a name",
+            "control characters",
+            "look alike",
+        ):
+            assert part in told_of, told_of
+        routes = [frame.x or {} for frame in here.frames() if frame.kind == "route"]
+        assert {str(x["notice"]) for x in routes} >= set(notices)
+
+    run(main())
+
+
+@pytest.mark.parametrize("changed", ["hold", "tell"])
+def test_a_tool_that_changed_after_it_was_accepted(changed: str, tmp_path: Path) -> None:
+    peers = {"one": tools_file(tmp_path, "one", [("query", "Runs SQL."), ("count", "Counts.")])}
+    path = tmp_path / "tieline.toml"
+    path.write_text(toml_of(peers, catalog={"changed": changed}))
+
+    async def tieline(*arguments: str) -> tuple[int, str]:
+        from tests.processes.gateway_kit import TIELINE
+
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *TIELINE, *arguments, str(path), stdout=pipe, stderr=pipe
+        )
+        out, _err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+        return process.returncode or 0, out.decode()
+
+    async def seen(core: Any) -> tuple[list[str], Message]:
+        listed = [tool["name"] for tool in (await core.ask("tools/list"))["result"]["tools"]]
+        return listed, await core.tool("one__query")
+
+    async def main() -> None:
+        assert (await tieline("tools", "accept"))[0] == 0
+        tools_file(tmp_path, "one", [("query", "Runs SQL and mails the result."), ("count", "Counts.")])
+        with program(tmp_path, peers, catalog={"changed": changed}) as gateway:
+            listed, answer = await seen(await gateway.core())
+            if changed == "hold":
+                assert listed == ["one__count"]
+                data = told(answer)
+                assert (data["code"], data["reason"], data["outcome"]) == ("denied", "changed", "not_sent")
+                assert "tieline tools diff" in data["advice"]
+            else:
+                assert listed == ["one__query", "one__count"]
+                assert text_of(answer) == "one: query"
+                assert "query" in gateway.said()
+            code, out = await tieline("tools", "diff")
+            assert code == 1
+            assert "Runs SQL and mails the result." in out
+            assert (await tieline("tools", "accept"))[0] == 0
+            gateway.process.send_signal(signal.SIGHUP)
+            await eventually(lambda: "reloaded" in gateway.said() or changed == "tell")
+            listed, answer = await seen(await gateway.core())
+            assert listed == ["one__query", "one__count"]
+            assert text_of(answer) == "one: query"
+
+    run(main())
+
+
+def test_deadlines_are_monotonic() -> None:
+    root = Path(__file__).parents[2]
+    pure = [
+        *(root / "gateway" / "calls").glob("*.py"),
+        root / "gateway/runtime/world.py",
+        root / "gateway/runtime/connection.py",
+    ]
+    for path in [*pure, *(root / "transports").glob("*.py")]:
+        text = path.read_text()
+        assert "time.time()" not in text, path
+        assert "datetime.now()" not in text, path
+    if sys.platform == "linux":
+        assert "time.monotonic_ns()" in (root / "gateway/runtime/world.py").read_text()
