@@ -180,12 +180,16 @@ async def pagination(core: RawCore, peer: Era) -> None:
 async def list_changed(core: RawCore, peer: Era) -> None:
     # A first answer says that the peer is there, and so that its changes can be heard.
     before = {tool["name"] for tool in (await core.result("tools/list"))["tools"]}
-    subscription = await core.listen(toolsListChanged=True) if core.is_modern else None
+    wanted = {"toolsListChanged": True, "promptsListChanged": True}
+    subscription = await core.listen(**wanted) if core.is_modern else None
     await core.call("test_trigger_tool_change")
     [note] = await core.until(lambda: core.notes("notifications/tools/list_changed"))
     assert subscription_of(note) == subscription
     after = {tool["name"] for tool in (await core.result("tools/list"))["tools"]}
     assert before ^ after == {"test_extra_tool"}
+    await core.call("test_trigger_prompt_change")
+    [note] = await core.until(lambda: core.notes("notifications/prompts/list_changed"))
+    assert subscription_of(note) == subscription
 
 
 async def sampling(core: RawCore, peer: Era) -> None:

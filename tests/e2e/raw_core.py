@@ -50,10 +50,13 @@ class RawCore:
         """What the server has asked: requests (legacy) or entries of input-required results (modern)."""
         self.facts: Message = {}
         """The result of `initialize` or `server/discover`."""
+        self.answers = dict(ANSWERS)
+        """What is answered to each question."""
         self.level = ""
         self.answers_per_id: dict[tuple[str, Id], int] = {}
         self._waiting: dict[tuple[str, Id], asyncio.Future[Message]] = {}
         self._ids = itertools.count(1)
+        self._leaving = False
         self._changed = asyncio.Event()
         self._replies: set[asyncio.Task[None]] = set()
 
@@ -76,6 +79,7 @@ class RawCore:
 
     async def close(self) -> None:
         """Leave; everything that was still to be said is said, or has failed."""
+        self._leaving = True
         await self.wire.close()
         for task in list(self._replies):
             await task
@@ -91,16 +95,20 @@ class RawCore:
         elif "id" in message:
             self.asked.append(message)
             task = asyncio.ensure_future(
-                self.wire.send({"jsonrpc": "2.0", "id": message["id"], "result": ANSWERS[message["method"]]})
+                self.wire.send(
+                    {"jsonrpc": "2.0", "id": message["id"], "result": self.answers[message["method"]]}
+                )
             )
             self._replies.add(task)
             task.add_done_callback(self._replies.discard)
         self._changed.set()
 
     def _gone(self, fault: BaseException | None) -> None:
-        """Nothing comes any more: whoever waits is told."""
+        """Nothing comes any more: whoever waits is told, unless it was we who left."""
         for waiting in self._waiting.values():
-            if not waiting.done():
+            if self._leaving:
+                waiting.cancel()
+            elif not waiting.done():
                 waiting.set_exception(fault or ConnectionError("the gateway has gone"))
         self._waiting.clear()
 
@@ -150,7 +158,7 @@ class RawCore:
         while self.is_modern and result.get("resultType") == "input_required":
             questions: dict[str, Message] = result["inputRequests"]
             self.asked += questions.values()
-            more = {"inputResponses": {key: ANSWERS[ask["method"]] for key, ask in questions.items()}}
+            more = {"inputResponses": {key: self.answers[ask["method"]] for key, ask in questions.items()}}
             if "requestState" in result:
                 more["requestState"] = result["requestState"]
             result = await self.result("tools/call", params | more)

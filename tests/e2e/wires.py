@@ -101,6 +101,11 @@ class StdioWire(_Lines):
         assert self._child.stdout is not None
         self._start(self._child.stdout, self._child.stdin, take, gone)
 
+    def signal(self, number: int) -> None:
+        """Send the process a signal."""
+        assert self._child is not None
+        self._child.send_signal(number)
+
     async def close(self) -> None:
         child = self._child
         assert child is not None
