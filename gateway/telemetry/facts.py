@@ -156,7 +156,9 @@ def _read_request(facts: Facts, frame: Frame, body: bytes, *, hashed: bool) -> N
     if b'"_meta"' in params:
         meta = _params.decode(params).meta
         if meta is not None:
-            facts.trace = trace.read(meta.traceparent, meta.tracestate, meta.baggage)
+            # What a redaction has left of `tracestate` is none; members of `baggage` are cleaned one by one.
+            state = "" if b"[REDACTED" in params and "[REDACTED" in str(meta.tracestate) else meta.tracestate
+            facts.trace = trace.read(meta.traceparent, state, meta.baggage)
             facts.version = _word(meta.version)
     if hashed:
         facts.params_hash = params_hash(frame.method or "", params)

@@ -1,0 +1,160 @@
+"""Frames on their way from the path of messages: in order, bounded, and none forgotten at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from gateway.telemetry import pump as subject
+from gateway.telemetry.aside import Aside
+from gateway.telemetry.facts import BIG_BYTES, Facts
+from gateway.telemetry.pump import Pump, Stream
+from recordings.frame import Frame
+
+
+class Plain:
+    def frame(self, frame: Frame) -> Frame:
+        return frame
+
+
+class Kept:
+    """A handler that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+        self.facts: list[Facts] = []
+        self.kinds: list[str] = []
+        self.missed: int | None = None
+
+    def take(self, facts: Facts) -> None:
+        if facts.method == "explode":
+            raise RuntimeError("a mistake of ours")
+        self.seqs.append(facts.seq)
+        self.facts.append(facts)
+
+    def passed(self, kind: str) -> None:
+        self.kinds.append(kind)
+
+    def finish(self, missed: int) -> None:
+        self.missed = missed
+
+
+def put(
+    stream: Stream, seq: int, *, size: int = 10, kind: str = "request", method: str = "tools/call"
+) -> None:
+    body = json.dumps({"method": method, "params": {"a": "x" * size}}).encode()
+    rest: dict[str, Any] = {"method": method, "peer": "db", "id": seq}
+    stream.put((seq, seq, kind, "core>", body, rest))
+
+
+def test_frames_are_looked_at_later_in_order_with_big_ones_among_them() -> None:
+    async def main() -> tuple[list[int], list[str], int, int]:
+        handler, flushes = Kept(), [0]
+
+        def flush() -> None:
+            flushes[0] += 1
+
+        pump = Pump(Plain(), hashed=True, flush=flush)
+        stream = pump.stream(handler)
+        for seq in range(60):
+            put(stream, seq, size=BIG_BYTES if seq % 7 == 0 else 10)
+        put(stream, 60, kind="notification", method="notifications/progress")
+        assert handler.seqs == []
+        async with asyncio.timeout(25):
+            while len(handler.seqs) < 60 or not handler.kinds:
+                await asyncio.sleep(0.01)
+        stream.ended()
+        await pump.close()
+        assert handler.missed == 0
+        assert pump.streams == set()
+        assert all(len(facts.params_hash) == 64 for facts in handler.facts)
+        return handler.seqs, handler.kinds, pump.held, flushes[0]
+
+    seqs, kinds, held, flushes = asyncio.run(main())
+    assert seqs == list(range(60))
+    assert kinds == ["notification"]
+    assert held == 0
+    assert flushes
+
+
+def test_at_the_end_everything_is_looked_at_even_of_sessions_that_did_not_end() -> None:
+    async def main() -> Kept:
+        handler = Kept()
+        pump = Pump(Plain(), hashed=False, flush=lambda: None)
+        stream = pump.stream(handler)
+        for seq in range(500):
+            put(stream, seq, size=BIG_BYTES if seq == 3 else 10)
+        await pump.close()
+        put(stream, 500)
+        return handler
+
+    handler = asyncio.run(main())
+    assert handler.seqs == list(range(500))
+    assert handler.missed == 0
+
+
+@pytest.mark.parametrize("bound", ["MOST_ITEMS", "MOST_BYTES"])
+def test_what_comes_too_fast_is_left_out_and_counted(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, bound, 5)
+
+    async def main() -> Kept:
+        handler = Kept()
+        pump = Pump(Plain(), hashed=False, flush=lambda: None)
+        stream = pump.stream(handler)
+        for seq in range(20):
+            put(stream, seq)
+        stream.ended()
+        await pump.close()
+        return handler
+
+    handler = asyncio.run(main())
+    kept = 5 if bound == "MOST_ITEMS" else 1
+    assert handler.seqs == list(range(kept))
+    assert handler.missed == 20 - kept
+
+
+def test_one_frame_that_cannot_be_told_of_takes_no_other_with_it() -> None:
+    problems: list[Any] = []
+
+    async def main() -> tuple[Kept, int]:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        handler = Kept()
+        pump = Pump(Plain(), hashed=False, flush=lambda: None)
+        stream = pump.stream(handler)
+        for seq in range(6):
+            put(
+                stream,
+                seq,
+                method="explode" if seq in (1, 4) else "tools/call",
+                size=BIG_BYTES if seq == 4 else 1,
+            )
+        stream.ended()
+        await pump.close()
+        return handler, pump.failures
+
+    handler, failures = asyncio.run(main())
+    assert handler.seqs == [0, 2, 3, 5]
+    assert handler.missed == 0
+    assert failures == 2
+    assert len(problems) == 1
+
+
+def test_jobs_aside_run_in_order_and_one_that_fails_is_told() -> None:
+    done: list[int] = []
+    faults: list[Exception] = []
+    aside = Aside(faults.append)
+
+    def fail() -> None:
+        raise OSError("no")
+
+    for number in range(5):
+        aside.do(lambda number=number: done.append(number))
+    aside.do(fail)
+    aside.do(lambda: done.append(5))
+
+    assert aside.close(10)
+    assert done == [0, 1, 2, 3, 4, 5]
+    assert [str(fault) for fault in faults] == ["no"]

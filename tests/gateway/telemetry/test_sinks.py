@@ -1,0 +1,98 @@
+"""Where telemetry goes on this machine: the files of the log, and the endpoint for Prometheus."""
+
+from __future__ import annotations
+
+import http.client
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from gateway.telemetry.logs import LogFiles, log_dir
+from gateway.telemetry.prometheus import PrometheusServer
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_the_directory_is_the_protocols_unless_it_is_overridden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+
+    assert log_dir({}) == Path("/home/me/.pi/agent/logs/extensions")
+    assert log_dir({"PI_EXTENSION_LOG_DIR": "/var/log/ext"}) == Path("/var/log/ext")
+    assert log_dir({"PI_EXTENSION_LOG_DIR": "~/ext"}) == Path("/home/me/ext")
+
+
+def test_each_session_has_a_private_file_in_private_directories(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        files = LogFiles(directory=tmp_path / "a" / "b")
+        files.append("s1", b"{}\n")
+        files.append("s1", b"{}\n")
+        files.append("../s2", b"{}\n")
+    finally:
+        os.umask(old)
+
+    assert {p.name: p.read_bytes() for p in (tmp_path / "a" / "b").iterdir()} == {
+        "s1.jsonl": b"{}\n{}\n", "_s2.jsonl": b"{}\n",
+    }  # fmt: skip
+    assert [mode(p) for p in (tmp_path / "a", tmp_path / "a" / "b", files.path("s1"))] == [
+        0o700,
+        0o700,
+        0o600,
+    ]
+
+
+def test_a_file_that_others_may_read_is_made_private_before_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.touch(0o644)
+    LogFiles(file=path).append("s", b"{}\n")
+
+    assert mode(path) == 0o600
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError, match=r"log\.jsonl"):
+        LogFiles(file=tmp_path / "log.jsonl").append("s", b"{}\n")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/metrics", {}, 200),
+        ("/metrics?x=1", {}, 200),
+        ("/", {}, 404),
+        ("/metrics", {"Host": "evil.example"}, 403),
+        ("/metrics", {"Origin": "http://evil.example"}, 403),
+    ],
+)
+def test_the_endpoint_answers_scrapers_and_no_web_pages(
+    path: str, headers: dict[str, str], status: int
+) -> None:
+    server = PrometheusServer("127.0.0.1", 0, lambda: "up 1\n")
+    try:
+        connection = http.client.HTTPConnection(urlsplit(server.address).netloc, timeout=10)
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+    finally:
+        server.close()
+
+    assert answer.status == status
+    assert (body == b"up 1\n") == (status == 200)
+
+
+def test_an_address_that_is_taken_is_an_error_and_a_closed_endpoint_leaves_it_free() -> None:
+    server = PrometheusServer("127.0.0.1", 0, lambda: "")
+    port = urlsplit(server.address).port or 0
+    with pytest.raises(OSError, match="in use"):
+        PrometheusServer("127.0.0.1", port, lambda: "")
+    server.close()
+
+    PrometheusServer("127.0.0.1", port, lambda: "").close()
