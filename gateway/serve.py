@@ -222,7 +222,7 @@ class Gateway:
         self.world.redactor.know(config.secret_values())
         replaced = (*change.changed, *change.removed)
         self.exchange.reconfigure(config, replaced=replaced)
-        self.world.spawn(self.world.warm.empty(set(replaced)))
+        self.world.spawn(self.world.warm_anew(set(replaced)))
         touched = [*change.added, *change.changed, *change.removed]
         tell(f"configuration reloaded: {', '.join(touched) or 'no peer'} touched")
 

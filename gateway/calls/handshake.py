@@ -40,10 +40,11 @@ class Handshake:
     def __init__(self, peer: Peer, prefer: mcp.Era) -> None:
         self._peer = peer
         self._life = peer.life
-        self._pinned = peer.config.era != "auto"
+        era = era_of(peer)
+        self._pinned = era is not None
         self._until = peer.host.now() + int(peer.config.start_timeout_s * 1e9)
         self._tried: set[mcp.Era] = set()
-        self._next: mcp.Era = prefer if not self._pinned else peer.config.era  # pyright: ignore[reportAttributeAccessIssue]
+        self._next: mcp.Era = era or prefer
 
     def start(self) -> None:
         """Send the first request; `peer.ready` or `peer.unreachable` follows."""
@@ -95,7 +96,11 @@ class Handshake:
         if not known:
             self._other(reply, "server/discover")
             return
-        self._peer.ready("modern", known[-1], reply.result, view.capabilities)
+        wanted = self._peer.config.version
+        if wanted and wanted not in known:
+            self._insist(wanted, view.versions)
+            return
+        self._peer.ready("modern", wanted or known[-1], reply.result, view.capabilities)
 
     def _initialize(self) -> None:
         client = self._peer.client
@@ -136,6 +141,9 @@ class Handshake:
             )
             self._fail(Fault(code="invalid_request", message=why, reason="version", peer=peer.name))
             return
+        if peer.config.version and view.version != peer.config.version:
+            self._insist(peer.config.version, [view.version])
+            return
         peer.version = view.version
         method = "notifications/initialized"
         message = jsonrpc.notification(method)
@@ -161,6 +169,11 @@ class Handshake:
         why = f"{name} has refused `{method}`: {said[:500]}"
         self._fail(Fault(code="invalid_request", message=why, reason="handshake", peer=name))
 
+    def _insist(self, wanted: str, offered: list[str]) -> None:
+        name = self._peer.name
+        why = f"{name} offers protocol version {', '.join(offered)}, and its `version` insists on {wanted}"
+        self._fail(Fault(code="invalid_request", message=why, reason="version", peer=name))
+
     def _is_over(self, reply: Reply) -> bool:
         """Whether the connection under this handshake has gone: then `closed` has said all."""
         peer = self._peer
@@ -170,3 +183,13 @@ class Handshake:
     def _fail(self, fault: Fault) -> None:
         self._peer.unreachable(fault)
         self._peer.host.disconnect(self._peer)
+
+
+def era_of(peer: Peer) -> mcp.Era | None:
+    """Return the era that the configuration names, by itself or by a version; None where it is to be found out."""
+    config = peer.config
+    if config.era != "auto":
+        return config.era
+    if config.version:
+        return "modern" if config.version in mcp.MODERN_VERSIONS else "legacy"
+    return None

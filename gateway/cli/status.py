@@ -76,11 +76,11 @@ def show(gateways: Sequence[GatewayStatus]) -> None:
         rows = [
             (
                 peer.name, peer.kind, peer.state, str(peer.life), str(peer.in_flight), str(peer.calls),
-                str(peer.errors), "" if peer.tools is None else str(peer.tools), peer.last_error or "",
+                str(peer.errors), peer.last_error or "",
             )
             for peer in gateway.peers
         ]  # fmt: skip
-        numbers = ("life", "in flight", "calls", "errors", "tools")
+        numbers = ("life", "in flight", "calls", "errors")
         out.print(table(("peer", "kind", "state", *numbers, "last error"), rows, right=numbers))
 
 

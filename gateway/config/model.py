@@ -252,10 +252,21 @@ class RestartConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What happens when a peer's process ends without being asked."""
 
     enabled: Annotated[bool, Meta(description="Start it again.")] = True
-    backoff_s: Annotated[Seconds, Meta(description="Wait before the first restart; doubles with each.")] = 0.1
+    backoff_s: Annotated[
+        Seconds,
+        Meta(description="Wait before the first restart, or up to half less; doubles with each failure."),
+    ] = 0.1
     backoff_max_s: Annotated[Seconds, Meta(description="Longest wait.")] = 30.0
-    budget: Annotated[Count, Meta(description="Restarts within the window before the peer is given up.")] = 5
-    window_s: Annotated[Seconds, Meta(description="The window.")] = 60.0
+    budget: Annotated[
+        Count,
+        Meta(
+            description="Failures in a row after which it is given up for 30 s, then for longer: calls are "
+            "refused at once meanwhile."
+        ),
+    ] = 5
+    window_s: Annotated[
+        Seconds, Meta(description="A peer that has been ready for so long has its failures forgotten.")
+    ] = 60.0
 
 
 class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -371,7 +382,8 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = "auto"
     version: Annotated[ProtocolVersion | None, Meta(description="Protocol version to insist on.")] = None
     start: Annotated[
-        Literal["lazy", "eager"], Meta(description="Start when first needed, or with the gateway or session.")
+        Literal["lazy", "eager"],
+        Meta(description="Start when first needed, or as soon as an agent greets the gateway."),
     ] = "lazy"
     scope: Annotated[
         Literal["session", "shared"], Meta(description="One connection a session, or one for all sessions.")

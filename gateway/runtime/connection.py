@@ -80,7 +80,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._life: Life | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._machine = RestartMachine(_policy(peer))
+        self._machine = RestartMachine()
         self._timer: asyncio.TimerHandle | None = None
         self._cause: Fault | None = None
         """Why the latest life failed, once the peer was given up."""
@@ -94,6 +94,7 @@ class Connection:
     def connect(self) -> None:
         """Open now, later where the peer is backing off, or refuse where it has been given up."""
         machine = self._machine
+        machine.policy = RestartPolicy.of(self._peer.config.restart)
         now = self._world.now()
         if machine.state == "failed":
             machine.tick(now)
@@ -197,7 +198,7 @@ class Connection:
     async def _spawn(self, life: Life, limits: Limits) -> Link:
         config = self._peer.config
         spec = spec_of(config)
-        process = self._world.warm.take(self._peer.name, life)
+        process = self._world.warm.take(self._peer.name, spec, life)
         if process is None:
             try:
                 process = await PeerProcess.start(spec, life)
@@ -219,6 +220,7 @@ class Connection:
         self._peer.unreachable(fault)
 
     def _retry(self, reason: str, *, final: bool = False) -> None:
+        self._machine.policy = RestartPolicy.of(self._peer.config.restart)
         change = self._machine.ended(self._world.now(), random.random(), reason=reason, final=final)
         if change.changed and self._peer.sessions:
             self._peer.note("restart", {"state": change.state, **change.facts})
@@ -344,6 +346,7 @@ class Connection:
     async def _end_life(self, life: Life) -> None:
         life.is_over = True
         if life.process is not None:
+            life.process.grace_s = self._peer.config.stop_grace_s
             await life.process.stop()
         if life.link is not None:
             life.link.close()
@@ -365,17 +368,6 @@ def spec_of(config: PeerConfig) -> PeerSpec:
             processes=config.limits.processes,
             open_files=config.limits.open_files,
         ),
-    )
-
-
-def _policy(peer: Peer) -> RestartPolicy:
-    restart = peer.config.restart
-    return RestartPolicy(
-        enabled=restart.enabled,
-        first_wait_ns=int(restart.backoff_s * 1e9),
-        longest_wait_ns=int(restart.backoff_max_s * 1e9),
-        open_after=restart.budget,
-        stable_ns=int(restart.window_s * 1e9),
     )
 
 

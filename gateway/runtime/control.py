@@ -43,7 +43,6 @@ class PeerStatus(msgspec.Struct, kw_only=True):
     calls: int = 0
     errors: int = 0
     """Calls that failed by the peer's fault (exit, deadline, broken connection), not error answers."""
-    tools: int | None = None
     last_error: str | None = None
 
 

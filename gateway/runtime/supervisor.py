@@ -112,7 +112,12 @@ class SpawnError(TransportError):
         details: dict[str, object] = {"command": command, "hint": hint}
         if number is not None:
             details["errno"] = errno.errorcode.get(number, str(number))
-        super().__init__(reason, f"{message}: {hint}" if hint else message, details)
+        super().__init__(reason, message, details)
+
+    def __str__(self) -> str:
+        """Say what is wrong and what to do; `message` says the former alone."""
+        hint = self.details["hint"]
+        return f"{self.message}: {hint}" if hint else self.message
 
 
 class PeerListener(Protocol):
@@ -148,6 +153,8 @@ class PeerProcess:
     def __init__(self, spec: PeerSpec, listener: PeerListener) -> None:
         """Use `start`."""
         self._spec = spec
+        self.grace_s = spec.grace_s
+        """As in the spec; may be changed until it is stopped."""
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._tether: Tether | None = None
@@ -245,10 +252,10 @@ class PeerProcess:
             return StopReport(exit=self.exit, stage="already", left=self.left)
         if self.close_stdin is not None:
             self.close_stdin()
-            if await self._gone_within(self._spec.grace_s):
+            if await self._gone_within(self.grace_s):
                 return StopReport(exit=self.exit, stage="stdin", left=self.left)
         self._tether.terminate()
-        if await self._gone_within(self._spec.grace_s):
+        if await self._gone_within(self.grace_s):
             return StopReport(exit=self.exit, stage="term", left=self.left)
         self._tether.kill()
         if not await self._gone_within(KILL_WAIT_S):
@@ -414,7 +421,7 @@ def _find(spec: PeerSpec) -> str:
     elif name in _COMES_WITH:
         hint = f"it comes with {_COMES_WITH[name]}: install that, or give the full path"
     else:
-        hint = f"install it, give the full path, or correct the peer's PATH ({search})"
+        hint = "install it, give the full path, or correct the PATH of the peer"
     raise SpawnError("not-found", name, message, hint, errno.ENOENT)
 
 

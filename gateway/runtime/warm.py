@@ -7,6 +7,7 @@ yet: the handshake belongs to the session that takes one.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from gateway.runtime.supervisor import Exit, PeerProcess, PeerSpec, StderrLine
@@ -58,6 +59,7 @@ class Warm:
     """The warm processes of one gateway."""
 
     def __init__(self) -> None:
+        self._wanted: dict[str, PeerSpec] = {}
         self._ready: dict[str, list[tuple[PeerProcess, Relay]]] = {}
         self._starting: dict[str, int] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -65,14 +67,13 @@ class Warm:
 
     def fill(self, name: str, spec: PeerSpec, count: int) -> None:
         """Start processes until `count` of them wait. One that cannot be started is left to who needs it."""
+        self._wanted[name] = spec
         waiting = len(self._ready.get(name, [])) + self._starting.get(name, 0)
         for _ in range(count - waiting):
             if self._closed:
                 return
             self._starting[name] = self._starting.get(name, 0) + 1
-            task = asyncio.get_running_loop().create_task(self._start(name, spec))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._start(name, spec))
 
     async def _start(self, name: str, spec: PeerSpec) -> None:
         relay = Relay()
@@ -82,28 +83,43 @@ class Warm:
             return
         finally:
             self._starting[name] -= 1
-        if self._closed:
+        if self._wanted.get(name) != spec:
             await process.stop()
             return
         self._ready.setdefault(name, []).append((process, relay))
 
-    def take(self, name: str, life: Life) -> PeerProcess | None:
-        """Return a process that waits, listening for `life` from now on; None where there is none."""
-        waiting = self._ready.get(name, [])
+    def pids(self, name: str) -> list[int]:
+        """Return the processes of a peer that wait, in the order in which they are taken."""
+        return [process.pid for process, relay in self._ready.get(name, []) if not relay.has_exited]
+
+    def take(self, name: str, spec: PeerSpec, life: Life) -> PeerProcess | None:
+        """Return a process that waits, listening for `life` from now on; None where there is none like `spec`."""
+        waiting = self._ready.get(name, []) if self._wanted.get(name) == spec else []
         while waiting:
             process, relay = waiting.pop(0)
             if relay.has_exited:
+                self._spawn(process.stop())
                 continue
             relay.give_to(life)
             return process
         return None
 
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def empty(self, names: set[str] | None = None) -> None:
         """End the processes that wait: of these peers, or of all and for good."""
         if names is None:
             self._closed = True
+        for name in list(self._wanted):
+            if names is None or name in names:
+                del self._wanted[name]
         going: list[PeerProcess] = []
         for name in list(self._ready):
             if names is None or name in names:
                 going.extend(process for process, _ in self._ready.pop(name))
         await asyncio.gather(*(process.stop() for process in going))
+        if names is None and self._tasks:
+            await asyncio.wait(set(self._tasks))

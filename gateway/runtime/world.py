@@ -63,6 +63,11 @@ class World:
             if peer.warm and peer.kind == "stdio":
                 self.warm.fill(name, spec_of(peer), peer.warm)
 
+    async def warm_anew(self, replaced: set[str]) -> None:
+        """End the waiting processes of peers that are not what they were, and start others."""
+        await self.warm.empty(replaced)
+        self.warm_up()
+
     def now(self) -> int:
         """Return monotonic nanoseconds."""
         return time.monotonic_ns()

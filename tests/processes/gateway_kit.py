@@ -442,6 +442,7 @@ def program(
     peers: Mapping[str, Message],
     *,
     wrap: Sequence[str] = (),
+    options: Sequence[str] = (),
     **sections: Any,
 ) -> Generator[Program]:
     """Run `tieline run` with a unix socket; afterwards all that it started is ended, whatever the test found."""
@@ -453,7 +454,7 @@ def program(
     command = [
         *wrap,
         *(*TIELINE, "run", str(path)),
-        *("--ready-file", str(ready), "--record", str(directory / "recordings")),
+        *("--ready-file", str(ready), "--record", str(directory / "recordings"), *options),
     ]
     env = {**os.environ, "TIELINE_STATE_DIR": str(directory / "state")}
     with (

@@ -21,7 +21,7 @@ STATUS = GatewayStatus(
     recording="on",
     recording_dir="/var/recordings",
     peers=[
-        PeerStatus(name="db", kind="stdio", state="ready", life=1, calls=10, tools=4),
+        PeerStatus(name="db", kind="stdio", state="ready", life=1, calls=10),
         PeerStatus(name="[fs]", kind="http", state="failed", errors=2, last_error="connection refused"),
     ],
 )
@@ -54,5 +54,5 @@ def test_the_table_shows_listeners_recording_and_each_peers_health(
         "  sessions   2, 3 calls in flight",
         "  recording  /var/recordings",
     ]
-    assert lines[-2].split() == ["db", "stdio", "ready", "1", "0", "10", "0", "4"]
+    assert lines[-2].split() == ["db", "stdio", "ready", "1", "0", "10", "0"]
     assert lines[-1].split() == ["[fs]", "http", "failed", "0", "0", "0", "2", "connection", "refused"]
