@@ -387,7 +387,7 @@ class WebSocketLink(asyncio.Protocol):
             self._wire.send_ping(b"")
             self._send_wire()
         elif now >= self._ping_deadline:
-            self._fail(1011, "no answer to a ping", "timeout")
+            self._fail(1011, "no answer to a ping", "closed")
             return
         if self._ping_deadline is not None:
             wait = min(interval, max(self._ping_deadline - now, 0.0))

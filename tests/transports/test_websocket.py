@@ -681,7 +681,7 @@ def test_an_unanswered_ping_ends_the_connection_with_1011() -> None:
         async with raw_server(deaf) as url:
             await connect_websocket(url, receiver, options=options)
             await receiver.end()
-        assert (receiver.fault.reason, receiver.fault.details["code"]) == ("timeout", 1011)
+        assert (receiver.fault.reason, receiver.fault.details["code"]) == ("closed", 1011)
         assert [opcode for opcode, _data in got] == [9, 8]
 
     run(main())
