@@ -38,7 +38,9 @@ REQUEST = (
     + b"The quick brown fox. " * 9
     + b'"}}}'
 )
-ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"' + b"It jumps. " * 20 + b'"}]}}'
+ANSWER = (
+    b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"' + b"It jumps. " * 20 + b'"}]}}'
+)
 
 
 def pairs(tap: Tap, calls: int) -> float:
@@ -47,7 +49,9 @@ def pairs(tap: Tap, calls: int) -> float:
     began = time.perf_counter()
     for number in range(calls):
         seq = record("request", "core>", REQUEST, peer="a", id=number, method="tools/call", name="search")
-        record("response", "peer>", ANSWER, peer="a", life=1, id=number, re=seq, after=seq, method="tools/call")
+        record(
+            "response", "peer>", ANSWER, peer="a", life=1, id=number, re=seq, after=seq, method="tools/call"
+        )
     return time.perf_counter() - began
 
 
@@ -117,7 +121,11 @@ async def of_a_call(settings: TelemetryConfig, calls: int) -> dict[str, float]:
             await gateway.telemetry.start()
         client = Client()
         client.link = connect_memory(gateway.accept, client)
-        info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "b", "version": "1"}}
+        info = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "b", "version": "1"},
+        }
         await client.ask(0, "initialize", info)
         took: list[float] = []
         used = time.thread_time()
