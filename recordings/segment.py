@@ -88,6 +88,11 @@ def line_from(payload: bytes) -> bytes:
     return b'%b,"crc":%d}\n' % (payload[:-1], _crc32c(payload))
 
 
+def frame_of(payload: bytes) -> Frame:
+    """The frame that a payload of ours encodes."""
+    return _decoder.decode(payload)
+
+
 def encode(frame: Frame) -> bytes:
     """The line of any frame, its body inline whatever its length."""
     return line_of(settle(frame))

@@ -23,7 +23,7 @@ from recordings.frame import BLOB_BYTES, Frame
 from recordings.header import Header, encode_header
 from recordings.reader import Recording, open_recording
 from recordings.sealing import seal_directory
-from recordings.segment import Chain, hole, line_from, line_of, part, settle, through
+from recordings.segment import Chain, frame_of, hole, line_from, line_of, part, settle, through
 from recordings.syncing import Syncer
 
 __all__ = ["Durability", "Header", "Recorder", "Recording", "Redacts", "open_recording"]
@@ -65,19 +65,22 @@ class Recorder:
         durability: Durability = "group",
         on_write_error: Literal["refuse", "serve"] = "refuse",
         reserve_bytes: int = RESERVE_BYTES,
+        on_incomplete: Callable[[WriteRefusedError], None] | None = None,
         gaps: str = "not recorded",
         group_s: float = 0.05,
         write: Callable[[int, bytes], int] = os.write,
     ) -> None:
         """Make `directory` and the files in it. Raises `RecordingError`.
 
-        `gaps` is what is said of numbers that are left out. `write` stands in for the system's in tests.
+        `on_incomplete` is called once, when the first frame is missing under `on_write_error="serve"`. `gaps` is what is said of numbers that are left out. `write` stands in for the system's in tests.
         """
         self.path = Path(directory)
         self.durability: Durability = durability
         self._header = header or Header()
         self._redactor = redactor
+        self._suspects = redactor.suspects if redactor is not None else None
         self._serve = on_write_error == "serve"
+        self._on_incomplete = on_incomplete
         self._reserve_bytes = reserve_bytes
         self._write = write
         self._chain = Chain()
@@ -128,34 +131,43 @@ class Recorder:
                 raise RecordingError(f"frame {frame.seq} comes after frame {self._last}", code="internal")
             try:
                 self._append(frame, line, blob)
-            except WriteRefusedError:
+            except WriteRefusedError as refusal:
                 if not self._serve:
                     raise
-                self._header.incomplete = True
+                self._mark_incomplete(refusal)
                 return
             self._syncer.dirty()
 
-    def append_encoded(self, payload: bytes, frame: Callable[[], Frame], *, seq: int, at: int) -> None:
-        """As `append`, for a frame whose JSON is there already: `payload` is what `json_of(frame())` gives.
+    def _mark_incomplete(self, refusal: WriteRefusedError) -> None:
+        if self._header.incomplete:
+            return
+        self._header.incomplete = True
+        with contextlib.suppress(OSError):
+            files.replace(self._directory, files.HEADER, encode_header(self._header))
+        if self._on_incomplete is not None:
+            self._on_incomplete(refusal)
 
-        The body in it is known to be JSON without newlines, and shorter than a blob. `frame` is asked only
-        where something is out of the ordinary: a suspicion, a block that is due, a disk that does not take it.
+    def append_encoded(self, payload: bytes, *, seq: int, at: int) -> None:
+        """As `append`, for a frame that is JSON already: `payload` is what `json_of` gives for it.
+
+        The body in it is known to be JSON without newlines, and shorter than a blob. What is out of the ordinary (a
+        suspicion, a block that is due, a disk that does not take it) goes the long way.
         """
-        redactor = self._redactor
-        if self._refusal is None and (redactor is None or not redactor.suspects(payload)):
+        if self._refusal is None and (self._suspects is None or not self._suspects(payload)):
             line = line_from(payload)
             with self._lock:
-                if not self._closed and seq - 1 == self._last and not self._chain.due(at):
+                chain = self._chain
+                if not self._closed and seq - 1 == self._last and not chain.due(at):
                     try:
                         self._put(line)
                     except OSError:
                         line = b""
                     if line:
-                        self._chain.add(line, seq, at)
+                        chain.add(line, seq, at)
                         self._last, self._at = seq, at
                         self._syncer.dirty()
                         return
-        self.append(frame())
+        self.append(frame_of(payload))
 
     def _encode(self, frame: Frame) -> tuple[bytes, Frame, bytes | None]:
         redactor = self._redactor

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,13 +24,22 @@ MOST_WORDS = 4096
 encode = msgspec.json.Encoder().encode
 
 
-class Words(dict[str, bytes]):
-    """Names as JSON strings, each encoded once."""
+class Words(dict[tuple[str, str, str, str, str], tuple[bytes, bytes]]):
+    """What is alike in many frames, encoded once: the fields before those that differ, and those behind."""
 
-    def __missing__(self, word: str) -> bytes:
-        encoded = encode(word)
+    def __missing__(self, alike: tuple[str, str, str, str, str]) -> tuple[bytes, bytes]:
+        kind, peer, way, method, name = alike
+        head = b'"kind":%b%b,"way":%b' % (
+            encode(kind),
+            b',"peer":' + encode(peer) if peer else b"",
+            encode(way),
+        )
+        tail = b',"method":' + encode(method) if method else b""
+        if name:
+            tail += b',"name":' + encode(name)
+        encoded = head, tail + b',"body":'
         if len(self) < MOST_WORDS:
-            self[word] = encoded
+            self[alike] = encoded
         return encoded
 
 
@@ -83,6 +91,7 @@ class RecordingTap:
         self._next = 0
         self._ended = False
         self._words = Words()
+        self._append = recorder.append_encoded
         self._barrier = recorder.durability == "barrier"
         self.at = 0
 
@@ -115,97 +124,61 @@ class RecordingTap:
         seq = self._next
         self._next = seq + 1
         self.at = time.monotonic_ns() - self._start
+        at = self.at
         try:
-            if body and not (flags or x or parent or op or lane) and life == 1 and len(body) < BLOB_BYTES:
-                if kind in PLAIN_KINDS and b"\n" not in body:
-                    payload = self._encode(seq, kind, way, body, peer, id, re, after, method, name)
-                    build = partial(
-                        self._frame, seq, self.at, kind, way, body, peer, 1, id, re, None, after, None, method, name,
-                        "", (), None,
-                    )  # fmt: skip
-                    self._recorder.append_encoded(payload, build, seq=seq, at=self.at)
-                    self._hold(kind, way)
-                    return seq
-            self._recorder.append(
-                self._frame(
-                    seq,
-                    self.at,
-                    kind,
-                    way,
-                    body,
-                    peer,
-                    life,
-                    id,
-                    re,
-                    parent,
-                    after,
-                    op,
-                    method,
-                    name,
-                    lane,
-                    flags,
-                    x,
+            if (
+                body
+                and not (flags or x or parent or op or lane)
+                and life == 1
+                and len(body) < BLOB_BYTES
+                and kind in PLAIN_KINDS
+                and b"\n" not in body
+            ):
+                head, tail = self._words[kind, peer, way, method, name]
+                middle = (
+                    b""
+                    if id is UNSET
+                    else b',"id":%d' % id
+                    if id.__class__ is int
+                    else b',"id":' + encode(id)
                 )
-            )
-            self._hold(kind, way)
+                if re is not None:
+                    middle += b',"re":%d' % re
+                if after is not None:
+                    middle += b',"after":%d' % after
+                self._append(
+                    b'{"seq":%d,"at":%d,%b%b%b%b}' % (seq, at, head, middle, tail, body), seq=seq, at=at
+                )
+            else:
+                self._recorder.append(
+                    Frame(
+                        seq=seq,
+                        at=at,
+                        wall=time.time_ns() if kind in LIFECYCLE else None,
+                        kind=kind,  # pyright: ignore[reportArgumentType] - the exchange uses the contract's words
+                        peer=peer or None,
+                        life=life,
+                        way=way,  # pyright: ignore[reportArgumentType]
+                        lane=lane or None,
+                        id=id,
+                        re=re,
+                        parent=parent,
+                        after=after,
+                        op=op,
+                        method=method or None,
+                        name=name or None,
+                        flags=flags,  # pyright: ignore[reportArgumentType]
+                        body=Raw(body) if body else NO_BODY,
+                        x=x,
+                    )
+                )
+            # An answer is on disk before the core sees it.
+            if self._barrier and way == "peer>" and kind in ("response", "error"):
+                self._recorder.barrier()
         except RecordingError as fault:
             self._on_refusal(fault)
             return -1
         return seq
-
-    def _hold(self, kind: str, way: str) -> None:
-        """Under `barrier`, an answer is on disk before the core sees it."""
-        if self._barrier and way == "peer>" and kind in ("response", "error"):
-            self._recorder.barrier()
-
-    def _encode(
-        self, seq: int, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
-    ) -> bytes:  # fmt: skip
-        """The JSON of a plain frame, byte for byte what `json_of` makes of it, at a third of the cost."""
-        words = self._words
-        text = b'{"seq":%d,"at":%d,"kind":%b' % (seq, self.at, words[kind])
-        if peer:
-            text += b',"peer":' + words[peer]
-        text += b',"way":' + words[way]
-        if id is not UNSET:
-            text += b',"id":%d' % id if id.__class__ is int else b',"id":' + encode(id)
-        if re is not None:
-            text += b',"re":%d' % re
-        if after is not None:
-            text += b',"after":%d' % after
-        if method:
-            text += b',"method":' + words[method]
-        if name:
-            text += b',"name":' + words[name]
-        return b'%b,"body":%b}' % (text, body)
-
-    @staticmethod
-    def _frame(
-        seq: int, at: int, kind: str, way: str, body: bytes, peer: str, life: int, id: Id | UnsetType | None,  # noqa: A002
-        re: int | None, parent: int | None, after: int | None, op: int | None, method: str, name: str, lane: str,
-        flags: tuple[str, ...], x: dict[str, Any] | None,
-    ) -> Frame:  # fmt: skip
-        return Frame(
-            seq=seq,
-            at=at,
-            wall=time.time_ns() if kind in LIFECYCLE else None,
-            kind=kind,  # pyright: ignore[reportArgumentType] - the exchange uses the contract's words
-            peer=peer or None,
-            life=life,
-            way=way,  # pyright: ignore[reportArgumentType]
-            lane=lane or None,
-            id=id,
-            re=re,
-            parent=parent,
-            after=after,
-            op=op,
-            method=method or None,
-            name=name or None,
-            flags=flags,  # pyright: ignore[reportArgumentType]
-            body=Raw(body) if body else NO_BODY,
-            x=x,
-        )
 
     def close(self) -> None:
         """The session has ended; what its peers still do is recorded until `end`."""

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw
 
 from gateway.runtime.tap import RecordingTap
 from recordings.frame import Frame
-from recordings.segment import json_of
+from recordings.segment import line_of
 from recordings.store import Recorder, open_recording
 
 ids = st.one_of(st.just(UNSET), st.none(), st.integers(), st.text(max_size=8))
@@ -64,10 +64,11 @@ def test_the_quick_encoding_of_a_plain_frame_is_the_frames_own(
     )
     with tempfile.TemporaryDirectory() as directory:
         tap = tap_in(directory)
-        tap.at = 123
-        quick = tap._encode(7, kind, way, data, peer, id_, re, after, method, name)  # pyright: ignore[reportPrivateUsage, reportArgumentType]
+        seq = tap.record(kind, way, data, peer=peer, id=id_, re=re, after=after, method=method, name=name)  # pyright: ignore[reportArgumentType]
+        frame.seq, frame.at = seq, tap.at
         tap.end().close()
-    assert quick == json_of(frame)
+        written = (Path(directory) / "recording" / "frames.jsonl").read_bytes().splitlines(keepends=True)[0]
+    assert written == line_of(frame)
 
 
 def test_frames_of_both_encodings_stand_in_order_in_one_recording(tmp_path: Path) -> None:
