@@ -257,7 +257,7 @@ class Catalog:
         if winner is item:
             item.offered = name
             return
-        if winner.peer == item.peer:
+        if (winner.peer, winner.bare) == (item.peer, item.bare):
             return
         qualified = f"{self._prefix(item.peer)}{item.bare}"
         if named and self._config.prefix != "never" and taken.setdefault(qualified, item) is item:
