@@ -72,7 +72,8 @@ class Recorder:
     ) -> None:
         """Make `directory` and the files in it. Raises `RecordingError`.
 
-        `on_incomplete` is called once, when the first frame is missing under `on_write_error="serve"`. `gaps` is what is said of numbers that are left out. `write` stands in for the system's in tests.
+        `on_incomplete` is called once, when the first frame is missing under `on_write_error="serve"`. `gaps` is
+        what is said of numbers that are left out. `write` stands in for the system's in tests.
         """
         self.path = Path(directory)
         self.durability: Durability = durability

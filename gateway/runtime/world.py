@@ -24,6 +24,7 @@ from gateway.config.places import state_dir
 from gateway.runtime.connection import Connection, spec_of
 from gateway.runtime.observed import ObservedTap, Watch
 from gateway.runtime.redactor import make_redactor
+from gateway.runtime.refusing import RefusingTap
 from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.runtime.warm import Warm
 from recordings.errors import RecordingError
@@ -120,11 +121,26 @@ class World:
         if not self.config.record.enabled or self.record_dir is None:
             tap = NullTap(on_close=ended)
         else:
-            recorder = self._recorder(hello, session, started, seed)
-            tap = RecordingTap(
-                recorder, began=began, on_refusal=self._refused, on_close=partial(self._seal, ended=ended)
-            )
+            recorder = self._begin(hello, session, started, seed)
+            if recorder is not None:
+                on_close = partial(self._seal, ended=ended)
+                tap = RecordingTap(recorder, began=began, on_refusal=self._refused, on_close=on_close)
+            elif self.config.record.on_write_error == "serve":
+                tap = NullTap(on_close=ended)
+            else:
+                tap = RefusingTap(on_close=ended)
         return ObservedTap(tap, observer) if observer is not None else tap
+
+    def _begin(self, hello: Hello, session: str, started: int, seed: int) -> Recorder | None:
+        """Begin a recording; None where that is impossible."""
+        try:
+            return self._recorder(hello, session, started, seed)
+        except OSError as fault:
+            why = f"the recording cannot be written: {fault.strerror or fault}: `{self.record_dir}`"
+            self._refused(RecordingError(why))
+        except RecordingError as fault:
+            self._refused(fault)
+        return None
 
     def _recorder(self, hello: Hello, session: str, started: int, seed: int) -> Recorder:
         assert self.record_dir is not None
@@ -150,6 +166,7 @@ class World:
             redactor=self.redactor,
             durability=self.config.record.durability,
             on_write_error=self.config.record.on_write_error,
+            on_incomplete=self._refused,
         )
         self.recordings.append(path)
         return recorder
