@@ -119,9 +119,7 @@ class Gateway:
             host=listen.host,
             port=listen.port,
             path=listen.path,
-            hosts=listen.allowed_hosts,
-            origins=listen.allowed_origins,
-            tokens=self._tokens(listen),
+            guard=self._guard(listen),
             tls=_server_tls(listen),
             options=WebSocketOptions(limits=self.limits),
             max_connections=self.config.limits.max_sessions,
@@ -130,6 +128,7 @@ class Gateway:
     def _http(self, listen: TcpListen) -> Listener:
         from gateway.runtime.http_front import FrontOptions, HttpFront
 
+        _server_tls(listen)
         options = FrontOptions(
             path=listen.path,
             host=listen.host,
@@ -144,25 +143,28 @@ class Gateway:
 
     def _tokens(self, listen: TcpListen) -> Mapping[str, str]:
         """Principal to bearer token; empty where the listener asks for none."""
-        from gateway.runtime.tokens import bearer_token
+        from gateway.runtime.tokens import TokenError, bearer_token
         from transports.guard import is_loopback
 
         if (listen.insecure_loopback or self.options.insecure_loopback) and is_loopback(listen.host):
             return {}
-        token = bearer_token(Path(listen.token_file) if listen.token_file else None)
+        try:
+            token = bearer_token(Path(listen.token_file) if listen.token_file else None)
+        except TokenError as fault:
+            raise TransportError("denied", str(fault)) from fault
         self.world.learned(token)
         return {"core": token}
 
     def _guard(self, listen: TcpListen) -> Callable[[int], Any]:
-        from transports.guard import Guard, is_loopback, loopback_hosts
+        from transports.guard import Guard, loopback_hosts, named_hosts
 
         tokens = self._tokens(listen)
         scheme = "https" if listen.tls else "http"
 
         def guard(port: int) -> Guard:
-            hosts = loopback_hosts(port, listen.allowed_hosts)
-            if not is_loopback(listen.host):
-                hosts |= {f"{listen.host}:{port}"}
+            own = f"[{listen.host}]" if ":" in listen.host else listen.host
+            bare = {own} if port in (80, 443) else set[str]()
+            hosts = loopback_hosts(port) | bare | {f"{own}:{port}"} | named_hosts(listen.allowed_hosts, port)
             origins = {f"{scheme}://{host}" for host in hosts} | set(listen.allowed_origins)
             return Guard(hosts=frozenset(hosts), origins=frozenset(origins), tokens=tokens)
 
@@ -281,5 +283,10 @@ def _server_tls(listen: TcpListen) -> ssl.SSLContext | None:
     if listen.tls is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(listen.tls.cert, listen.tls.key)
+    try:
+        context.load_cert_chain(listen.tls.cert, listen.tls.key)
+    except OSError as fault:
+        # What OpenSSL says of a file that is no certificate is an OSError too.
+        why = f"the certificate `{listen.tls.cert}` cannot be used with the key `{listen.tls.key}`"
+        raise TransportError("refused", f"{why}: {fault.strerror or fault}") from fault
     return context

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 
 FAILURES_A_MINUTE: Final = 20
 _ADDRESSES: Final = 1024
+_PORT = re.compile(r":[0-9]+$")
 
 
 class Verdict(NamedTuple):
@@ -83,6 +85,15 @@ def loopback_hosts(port: int, extra: Iterable[str] = ()) -> frozenset[str]:
     if port in (80, 443):
         hosts.update(names)
     return frozenset(hosts)
+
+
+def named_hosts(names: Iterable[str], port: int) -> frozenset[str]:
+    """The `Host` values of a listener on `port` that is reached under `names`.
+
+    A name that has no port stands for itself (a proxy, a usual port) and for itself with the listener's.
+    """
+    hosts = {name.lower() for name in names}
+    return frozenset(hosts | {f"{name}:{port}" for name in hosts if not _PORT.search(name)})
 
 
 def is_loopback(host: str) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from websockets.client import ClientProtocol
@@ -206,6 +206,7 @@ class WebSocketListener:
         hosts: Iterable[str] = (),
         origins: Iterable[str] = (),
         tokens: Mapping[str, str] | None = None,
+        guard: Callable[[int], Guard] | None = None,
         tls: ssl.SSLContext | None = None,
         options: WebSocketOptions | None = None,
         max_connections: int = 1024,
@@ -214,9 +215,10 @@ class WebSocketListener:
 
         `path` is the only request path that is served (None: every one). `hosts` are `Host` values besides
         those of loopback, `origins` the web origins that are let in, `tokens` maps a principal to its bearer
-        token.
+        token. `guard` makes all of these rules for the port that was bound, instead.
         """
         self._acceptor = acceptor
+        self._make_guard = guard
         self._host = host
         self._port = port
         self._unix_path = unix_path
@@ -268,7 +270,8 @@ class WebSocketListener:
             message = f"Cannot listen at {self.address}: {error.strerror or error}."
             raise TransportError("refused", message, details) from error
         hosts = None if self._unix_path is not None else loopback_hosts(self._port, self._hosts)
-        self._guard = Guard(hosts=hosts, origins=self._origins, tokens=self._tokens)
+        own = Guard(hosts=hosts, origins=self._origins, tokens=self._tokens)
+        self._guard = own if self._make_guard is None else self._make_guard(self._port)
 
     async def stop(self) -> None:
         """Take no more connections, take leave of those that are open (for at most the close time-out)."""

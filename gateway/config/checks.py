@@ -13,7 +13,6 @@ _SCHEMES = {
 }  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 FIRST_MODERN = "2026-07-28"
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def check(report: Report) -> None:
@@ -31,11 +30,6 @@ def check(report: Report) -> None:
             case _:
                 pass
     _ports(report)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine can reach a listener bound to `host`."""
-    return host in LOOPBACK or host.startswith("127.")
 
 
 def _peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
@@ -112,6 +106,9 @@ def _ports(report: Report) -> None:
 
 
 def _exposure(section: TcpListen, path: KeyPath, report: Report) -> None:
+    # Here, since a start without listeners need not pay for it.
+    from transports.guard import is_loopback
+
     if is_loopback(section.host):
         return
     if section.insecure_loopback:

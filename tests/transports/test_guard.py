@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transports.guard import Failures, Guard, Verdict, is_loopback, loopback_hosts
+from transports.guard import Failures, Guard, Verdict, is_loopback, loopback_hosts, named_hosts
 
 GUARD = Guard(
     hosts=loopback_hosts(8000, ["Gateway.Example:8000"]),
@@ -134,3 +134,11 @@ def test_the_counter_is_bounded() -> None:
     for n in range(5000):
         failures.count(str(n), 0.0, BAD)
     assert len(failures._counts) <= 1024
+
+
+def test_a_name_without_a_port_is_taken_with_that_of_the_listener_too() -> None:
+    hosts = named_hosts(["A.example", "b.example:8443", "[2001:db8::1]"], 8400)
+    assert hosts == {
+        *("a.example", "a.example:8400", "b.example:8443"),
+        *("[2001:db8::1]", "[2001:db8::1]:8400"),
+    }

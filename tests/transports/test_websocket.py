@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
-import ipaddress
 import os
 import socket
-import ssl
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
@@ -18,13 +15,11 @@ from typing import Any
 import pytest
 import websockets.asyncio.client
 import websockets.asyncio.server
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from tests.transports.test_websocket_wire import F, close, read_frame, upgrade_as_client, upgrade_as_server
+from tests.transports.tls_kit import certificate
 from tests.transports.wire_kit import Recorder, eventually, run
 from transports.base import Hello, Limits, Link, Receiver, TransportError
 from transports.websocket import WebSocketListener, connect_websocket
@@ -189,38 +184,6 @@ def test_both_of_ours_over_a_unix_socket(tmp_path: Path) -> None:
         assert not os.path.exists(path)
 
     run(main())
-
-
-def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server context with a fresh certificate for `name`, and a client context that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = datetime.datetime.now(datetime.UTC)
-    other: x509.GeneralName = x509.DNSName(name)
-    with contextlib.suppress(ValueError):
-        other = x509.IPAddress(ipaddress.ip_address(name))
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([other]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    chain = directory / "chain.pem"
-    chain.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(chain)
-    return server, ssl.create_default_context(cadata=made.public_bytes(serialization.Encoding.PEM).decode())
 
 
 def test_over_tls_both_ways(tmp_path: Path) -> None:
