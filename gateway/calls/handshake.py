@@ -44,6 +44,8 @@ class Handshake:
         self._pinned = era is not None
         self._until = peer.host.now() + int(peer.config.start_timeout_s * 1e9)
         self._tried: set[mcp.Era] = set()
+        self._unheard: set[mcp.Era] = set()
+        """Eras that were tried while the peer said nothing, perhaps because it was still starting."""
         self._next: mcp.Era = era or prefer
 
     def start(self) -> None:
@@ -155,9 +157,17 @@ class Handshake:
         peer.ready("legacy", view.version, reply.result, view.capabilities)
 
     def _other(self, reply: Reply, method: str) -> None:
-        """Try the other era, once; else say why neither works."""
+        """Try the other era; else say why neither works.
+
+        Each is tried once, but for one that was met with silence when the other is then refused: a server that
+        has only now started may have been opened by the first request, and be of that era for good.
+        """
         other: mcp.Era = "legacy" if self._next == "modern" else "modern"
-        if not self._pinned and other not in self._tried and self._peer.host.now() < self._until:
+        again = other in self._unheard and reply.fault is None
+        if reply.fault is not None:
+            self._unheard.add(self._next)
+        if not self._pinned and (other not in self._tried or again) and self._peer.host.now() < self._until:
+            self._unheard.discard(other)
             self._next = other
             self.start()
             return

@@ -1,0 +1,60 @@
+"""Finding out in which era a peer can talk, where that takes more than one question."""
+
+from __future__ import annotations
+
+from gateway.protocol import mcp
+from tests.gateway.calls.kit import Client, Desk, Message, Service, text
+
+DISCOVERED: Message = {"resultType": "complete", "supportedVersions": [mcp.LATEST_MODERN], "capabilities": {}}
+INITIALIZED: Message = {"protocolVersion": mcp.LATEST_LEGACY, "capabilities": {}, "serverInfo": {}}
+
+
+def starting() -> tuple[Desk, Service, Client]:
+    """A peer that is silent, and a modern core that calls it and has waited for longer than a probe takes."""
+    service = Service("modern")
+    service.is_silent = True
+    desk = Desk({"calc": service})
+    core = desk.connect("modern")
+    core.calls()
+    service.gets("server/discover")
+    desk.passes(4)
+    return desk, service, core
+
+
+def test_a_server_that_was_still_starting_is_asked_again_once_it_refuses_the_other_era() -> None:
+    _, service, core = starting()
+    # It was opened by the first request, whose answer is late, and so is stateless for good.
+    service.refuses(service.gets("initialize"), -32022, "the initialize handshake is not accepted")
+    service.answers(service.gets("server/discover"), DISCOVERED)
+    service.answers(service.gets("tools/call"), text("five"))
+
+    assert core.gets_result() == text("five")
+    assert service.wire.peer.era == "modern"
+
+
+def test_a_server_that_refuses_both_eras_after_a_silence_is_not_asked_for_ever() -> None:
+    _, service, core = starting()
+    service.refuses(service.gets("initialize"))
+    service.refuses(service.gets("server/discover"))
+
+    assert core.gets_error()["data"]["reason"] == "handshake"
+    assert service.hears_nothing
+    assert service.wire.link.is_closed
+
+
+def test_a_server_that_is_silent_to_both_eras_is_not_asked_again() -> None:
+    desk, service, core = starting()
+    service.gets("initialize")
+    desk.passes(8)
+
+    assert core.gets_error()["data"]["reason"] == "deadline"
+    assert [message["method"] for message in service.wire.got] == []
+
+
+def test_a_slow_legacy_server_is_asked_once_in_each_era() -> None:
+    _, service, core = starting()
+    service.answers(service.gets("initialize"), INITIALIZED)
+    service.answers(service.gets("tools/call"), text("five"))
+
+    assert core.gets_result()["content"] == text("five")["content"]
+    assert service.wire.peer.era == "legacy"
