@@ -60,6 +60,8 @@ class ListTap:
         self.at = 0
         self.accepting = True
         self.is_broken = False
+        self.refuses: set[str] = set()
+        """Ways whose frames cannot be written."""
         self.is_closed = False
         self.frames: list[Frame] = []
 
@@ -68,7 +70,7 @@ class ListTap:
 
     def record(self, kind: str, way: str, body: bytes = b"", **facts: Any) -> int:
         self.at = self.now()
-        if self.is_broken:
+        if self.is_broken or way in self.refuses:
             return -1
         frame = Frame(len(self.frames), kind, way, body, **facts)
         self.frames.append(frame)
