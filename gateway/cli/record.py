@@ -23,7 +23,7 @@ def register(app: "typer.Typer") -> None:
         epilog=examples(
             "tieline record -- npx -y @modelcontextprotocol/server-filesystem .",
             "tieline record --out ./recordings -- uvx mcp-server-git",
-            "tieline record --url https://example.com/mcp",
+            "tieline record --url https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'",
         ),
     )
     def record(
@@ -37,6 +37,14 @@ def register(app: "typer.Typer") -> None:
             ),
         ] = None,
         url: Annotated[str | None, typer.Option(help="Record a server behind a URL instead.")] = None,
+        header: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="'NAME: VALUE'",
+                help="A header of every request to the URL; may be given several times. ${VAR} in it is "
+                "replaced from the environment, and is not recorded.",
+            ),
+        ] = None,
     ) -> int:
         """Stand before one MCP server and record it.
 
@@ -44,7 +52,7 @@ def register(app: "typer.Typer") -> None:
 
         Speaks MCP on its own stdin and stdout. The server sees the same environment and working directory.
         """
-        return start(command or [], out=out, url=url)
+        return start(command or [], out=out, url=url, headers=header or ())
 
     del record
 
@@ -59,13 +67,15 @@ def quick(arguments: Sequence[str]) -> Callable[[], int] | None:
     return lambda: start(rest, out=out, url=options.get("--url"))
 
 
-def start(command: Sequence[str], *, out: Path | None, url: str | None) -> int:
+def start(command: Sequence[str], *, out: Path | None, url: str | None, headers: Sequence[str] = ()) -> int:
     """Serve the one peer on stdin and stdout until the client leaves; return the exit code."""
     if bool(command) == bool(url):
         wanted = "either a command or `--url`, not both" if url else "a server command, or `--url`"
         hint = "For example `tieline record -- npx some-server`"
         raise CliError(f"`tieline record` needs {wanted}", hint=hint)
-    config = for_one_peer(command=list(command) or None, url=url)
+    if headers and not url:
+        raise CliError("`--header` is for `--url`: a command has no headers")
+    config = for_one_peer(command=list(command) or None, url=url, headers=headers)
     directory = free(out.absolute()) if out else None
     options = ServeOptions(stdio=True, record_dir=directory, is_one_recording=directory is not None)
     return run_gateway(config, options)

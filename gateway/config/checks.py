@@ -12,6 +12,7 @@ _SCHEMES = {
     "http": ("http", "sse"), "https": ("http", "sse"), "ws": ("websocket",), "wss": ("websocket",),
 }  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 FIRST_MODERN = "2026-07-28"
 
 
@@ -48,6 +49,14 @@ def _peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
     _belongs(peer, ways[0], path, report)
     if peer.version and peer.era != "auto" and (peer.version >= FIRST_MODERN) != (peer.era == "modern"):
         report.mistake((*path, "version"), f"is `{peer.version}`, which is not of the `{peer.era}` era")
+    for header, value in peer.headers.items():
+        if not HEADER_NAME.fullmatch(header):
+            report.mistake((*path, "headers", header), "is not the name of a header")
+        elif not value.isascii() or not value.isprintable():
+            # Not the value: it may be a secret.
+            report.mistake(
+                (*path, "headers", header), "holds a line break or another character that no header may"
+            )
     if peer.prefix:
         _text_is_name(peer.prefix, (*path, "prefix"), report)
     _renames(peer, path, report)

@@ -6,18 +6,18 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
-from gateway.config.checks import check
+from gateway.config.checks import HEADER_NAME, check
 from gateway.config.clients import from_client, peers_at
 from gateway.config.lines import json_lines, plain_json, toml_lines
 from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.model import Config, PeerConfig
-from gateway.config.reading import read
+from gateway.config.reading import fields_of, read
 from gateway.config.references import Resolver, secrets_in
 
 Table = dict[str, object]
@@ -61,21 +61,56 @@ def parse(text: str, *, path: Path, environ: Mapping[str, str]) -> Config:
 
 
 def for_one_peer(
-    *, command: list[str] | None = None, url: str | None = None, environ: Mapping[str, str] = os.environ
+    *,
+    command: list[str] | None = None,
+    url: str | None = None,
+    headers: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
 ) -> Config:
-    """Return what `tieline record` runs: one peer that sees the environment as if we were not there."""
+    """Return what `tieline record` runs: one peer that sees the environment as if we were not there.
+
+    `headers` are lines `Name: value`; `${VAR}` in them is replaced, and what it holds is secret.
+
+    Raises:
+        ConfigError: If the URL or a header cannot be used.
+    """
+    report = Report(file="command line")
+    given = _headers(headers, report)
+    resolver = Resolver(environ=environ, directory=Path.cwd(), report=report)
+    resolver.every_variable_is_secret = True
+    resolved = resolver.prepare(fields_of(PeerConfig)["headers"], given, ("headers",))
     kind = "sse" if url and re.search(r"/sse/?(\?|$)", url) else None
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", _peer_name(command, url)).strip("-") or "peer"
     inherit = ["*"] if command else list[str]()
-    peer = PeerConfig(command=command or [], url=url, type=kind, inherit_env=inherit, start="eager")
+    peer = PeerConfig(
+        command=command or [],
+        url=url,
+        type=kind,
+        inherit_env=inherit,
+        headers=cast(dict[str, str], resolved),
+        start="eager",
+    )
     config = Config(peers={name: peer})
-    report = Report(file="command line", parts={("peers", name): peer})
+    report.parts[("peers", name)] = peer
     check(report)
     if report.mistakes:
         raise ConfigError(report.mistakes)
     secrets = set[str]().union(*(secrets_in(key, value) for key, value in environ.items()))
-    secrets |= secrets_in("", url or "")
+    secrets |= secrets_in("", url or "") | resolver.secrets
     return msgspec.structs.replace(config, secrets=frozenset(secrets))
+
+
+def _headers(lines: Sequence[str], report: Report) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not HEADER_NAME.fullmatch(name):
+            # The line itself may hold a secret.
+            report.mistake(("--header",), "must be `Name: value`")
+        elif name.lower() in map(str.lower, headers):
+            report.mistake(("--header",), f"gives `{name}` twice")
+        headers[name] = value.strip()
+    return headers
 
 
 def _peer_name(command: list[str] | None, url: str | None) -> str:

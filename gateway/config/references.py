@@ -80,6 +80,8 @@ class Resolver:
         self._report = report
         self._unused = unused
         self._secrets: set[str] = set()
+        self.every_variable_is_secret = False
+        """Whether what a variable holds is secret whatever it is called."""
         self.predefined: dict[str, str] = {}
         """What `${name}` means beyond variables: `workspaceFolder` and the like of other clients."""
 
@@ -137,7 +139,8 @@ class Resolver:
         if value is None:
             self._unset(variable, path)
             return ""
-        if variable in self._environ and (looks_secret(variable) or looks_secret(name)):
+        is_secret = self.every_variable_is_secret or looks_secret(variable) or looks_secret(name)
+        if variable in self._environ and is_secret:
             self._secrets.add(value)
         return value
 

@@ -318,3 +318,47 @@ def test_a_recorded_command_sees_the_whole_environment_and_its_secrets_are_known
 def test_a_recorded_url_that_ends_in_sse_is_the_legacy_transport() -> None:
     assert for_one_peer(url="https://example.com/sse", environ={}).peers["example-com"].kind == "sse"
     assert for_one_peer(url="https://example.com/mcp", environ={}).peers["example-com"].kind == "http"
+
+
+def test_headers_of_a_recorded_url_may_name_variables_and_what_these_hold_is_secret() -> None:
+    lines = ["Authorization: Bearer ${TICKET}", "X-Tenant:${WHO}", "X-Plain:  as it is: yes"]
+    environ = {"TICKET": "not-a-real-ticket", "WHO": "somebody"}
+
+    config = for_one_peer(url="https://example.com/mcp", headers=lines, environ=environ)
+
+    assert config.peers["example-com"].headers == {
+        "Authorization": "Bearer not-a-real-ticket",
+        "X-Tenant": "somebody",
+        "X-Plain": "as it is: yes",
+    }
+    secrets = config.secret_values()
+    assert {"not-a-real-ticket", "somebody"} <= secrets
+    assert "as it is: yes" not in secrets
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["Authorization"], "must be `Name: value`"),
+        ([": value"], "must be `Name: value`"),
+        (["a b: value"], "must be `Name: value`"),
+        (["A: 1", "a: 2"], "gives `a` twice"),
+        (["A: ${NOBODY}"], "`NOBODY`, which is not set"),
+        (["A: ${LINES}"], "line break"),
+        (["A: x\r\nB: y"], "line break"),
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_told_without_its_value(lines: list[str], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        for_one_peer(url="https://example.com/mcp", headers=lines, environ={"LINES": "canary\nX: y"})
+    assert says in str(caught.value)
+    assert "canary" not in str(caught.value)
+
+
+def test_headers_of_a_file_are_held_to_what_can_be_sent() -> None:
+    text = '[peers.a]\nurl = "https://a"\n[peers.a.headers]\n"X Y" = "1"\nB = "a\\nb"\nC = "é"\nD = "fine"\n'
+    assert mistakes(text) == [
+        '4: `peers.a.headers."X Y"` is not the name of a header',
+        "5: `peers.a.headers.B` holds a line break or another character that no header may",
+        "6: `peers.a.headers.C` holds a line break or another character that no header may",
+    ]

@@ -1,0 +1,151 @@
+"""`tieline record` as a client runs it: before a command with all of its surroundings, and before a URL."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gateway.runtime.tokens import bearer_token
+from recordings.store import Recording, open_recording
+from tests.processes.gateway_kit import (
+    ECHO_PEER,
+    PATIENCE_S,
+    PYTHON,
+    ROOT,
+    TIELINE,
+    Message,
+    echo,
+    house,
+    run,
+    state,
+    stdio_program,
+    text_of,
+)
+
+_ = state
+
+INFO = {"name": "c", "version": "1"}
+HELLO: list[Message] = [
+    {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "clientInfo": INFO}},
+    {"method": "notifications/initialized"},
+]
+
+
+def bytes_of(recording: Recording) -> bytes:
+    return b"\n".join(bytes(recording.body(frame)) for frame in recording)
+
+
+def test_a_server_behind_a_url_is_recorded_with_headers_whose_secrets_are_not(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> str:
+        async with house(tmp_path, {"calc": echo()}, listen={"http": {}}) as here:
+            (url,) = [each["url"] for each in here.gateway.addresses()]
+            token = bearer_token(state / "token")
+            monkeypatch.setenv("TICKET", token)
+            arguments = ["record", "--out", str(tmp_path / "out"), "--url", url]
+            arguments += ["--header", "Authorization: Bearer ${TICKET}", "--header", "X-Other: plain"]
+            async with stdio_program(tmp_path, arguments) as (client, process):
+                answer = await client.shake_hands()
+                assert answer["result"]["serverInfo"]
+                assert text_of(await client.tool("calc__echo", text=f"my ticket is {token}")).endswith(token)
+                client.close()
+            assert process.returncode == 0, (tmp_path / "stderr.log").read_text()
+            return token
+
+    token = run(main())
+    recording = open_recording(tmp_path / "out")
+    assert [frame.name for frame in recording if frame.method == "tools/call" and frame.way == "core>"]
+    said = bytes_of(recording)
+    assert b"my ticket is [REDACTED:known:" in said
+    assert token.encode() not in said + (tmp_path / "out" / "recording.json").read_bytes()
+
+
+def test_a_server_behind_a_url_without_the_right_header_is_an_error_and_not_a_hang(
+    tmp_path: Path, state: Path
+) -> None:
+    async def main() -> None:
+        async with house(tmp_path, {"calc": echo()}, listen={"http": {}}) as here:
+            (url,) = [each["url"] for each in here.gateway.addresses()]
+            arguments = [
+                "record",
+                "--out",
+                str(tmp_path / "out"),
+                "--url",
+                url,
+                "--header",
+                "Authorization: no",
+            ]
+            async with stdio_program(tmp_path, arguments) as (client, _):
+                await client.shake_hands()
+                answer = await client.ask("tools/list")
+                assert answer["error"]["data"]["code"] == "denied"
+
+    run(main())
+
+
+def test_a_server_sees_the_environment_and_the_directory_that_it_would_see_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODD_VARIABLE", "seen by the server")
+    monkeypatch.setenv("SOME_TOKEN", "canary-in-the-environment")
+    says = f'echo "$ODD_VARIABLE, $SOME_TOKEN, $(pwd)" >&2; exec {" ".join([*PYTHON, ECHO_PEER])}'
+    command = [*TIELINE, "record", "--out", "out", "--", "sh", "-c", says]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=None,
+        input=b"".join(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in HELLO),
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    recording = open_recording(tmp_path / "out")
+    (line,) = [recording.body(frame) for frame in recording if frame.kind == "raw"]
+    assert line.startswith(b"seen by the server, [REDACTED:known:")
+    assert line.endswith(f", {tmp_path}".encode())
+
+
+@pytest.mark.parametrize("delay_ms", [0, 400])
+def test_everything_that_was_asked_before_the_end_of_input_is_answered(delay_ms: int, tmp_path: Path) -> None:
+    asked: list[Message] = [
+        *HELLO,
+        {"id": 2, "method": "tools/list"},
+        *(
+            {
+                "id": number,
+                "method": "tools/call",
+                "params": {"name": "echo", "arguments": {"text": f"{number}", "delay_ms": delay_ms}},
+            }
+            for number in range(3, 13)
+        ),
+    ]
+    lines = b"".join(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in asked)
+    command = [*TIELINE, "record", "--out", str(tmp_path / "out"), "--", *PYTHON, ECHO_PEER]
+
+    done = subprocess.run(
+        command, cwd=ROOT, input=lines, capture_output=True, timeout=PATIENCE_S, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    answers = {message["id"]: message for message in map(json.loads, done.stdout.splitlines())}
+    assert answers.keys() == set(range(1, 13))
+    assert all(text_of(answers[number]) == f"{number}" for number in range(3, 13))
+    recording = open_recording(tmp_path / "out")
+    assert sum(frame.kind == "response" and frame.way == "peer>" for frame in recording) == 12
+    assert not [frame for frame in recording if frame.kind == "lost"]
+
+
+def test_a_server_that_never_answers_does_not_hold_a_client_that_has_said_all(tmp_path: Path) -> None:
+    lines = b"".join(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in HELLO)
+    command = [*TIELINE, "record", "--out", str(tmp_path / "out"), "--", "sh", "-c", "exec sleep 600"]
+
+    done = subprocess.run(
+        command, cwd=ROOT, input=lines, capture_output=True, timeout=PATIENCE_S, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (0, b"")
