@@ -30,9 +30,14 @@ from transports.base import Hello, Id, Link, Origin, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange, Seat
+    from gateway.calls.ports import Timer
     from gateway.config.model import Config
 
 LANE_MARK = mcp.META_LANE.encode()
+
+
+STATELESS_IDLE_S = 1800.0
+"""How long a session whose cores come and go (stateless HTTP) is kept for the next one."""
 
 
 class Session:
@@ -57,6 +62,7 @@ class Session:
         self.listens = Listens(self)
         self.router = Router(self)
         self.only: Seat | None = next(iter(self.seats.values())) if len(self.seats) == 1 else None
+        self._idle: Timer | None = None
         self._handlers: dict[str, Handler] = {
             "initialize": self.flows.initialize,
             "server/discover": self.flows.discover,
@@ -74,6 +80,9 @@ class Session:
 
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection of the core."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
         core = Core(self, link, hello)
         self.cores.append(core)
         return core
@@ -128,6 +137,14 @@ class Session:
         self.asks.core_closed(core)
         self.cores.remove(core)
         if not core.hello.ephemeral:
+            self.exchange.end(self)
+        elif not self.cores:
+            self._idle = self.exchange.host.later(STATELESS_IDLE_S, self._left_alone)
+
+    def _left_alone(self) -> None:
+        """Nobody has come back to a stateless session for long: it has ended, though nobody said so."""
+        self._idle = None
+        if not self.cores:
             self.exchange.end(self)
 
     def forward(self, request: Request, seat: Seat, *, name: str = "", params: bytes | None = None) -> None:
