@@ -23,7 +23,7 @@ def test_a_session_that_nobody_comes_back_to_is_sealed_and_its_peer_ended() -> N
     desk.passes(2)
     assert desk.exchange.sessions == []
     assert desk.tap.is_closed
-    assert desk.services["calc"].wires[0].receiver.state == "stopped"  # pyright: ignore[reportAttributeAccessIssue]
+    assert desk.services["calc"].wires[0].receiver.state == "stopped"
 
 
 def test_whoever_comes_back_in_time_keeps_the_session() -> None:
