@@ -81,7 +81,7 @@ class Host(Protocol):
         ...
 
     def disconnect(self, peer: Peer) -> None:
-        """End the peer's process or connection gracefully; `peer.closed` follows where it was open."""
+        """End the peer's process or connection gracefully; nothing more is heard of it, nor of its end."""
         ...
 
     def healthy(self, peer: Peer) -> None:

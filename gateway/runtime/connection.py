@@ -53,6 +53,10 @@ class Life:
         self.stderr_lost = 0
         """Bytes of stderr that were over the limit."""
 
+    def mute(self) -> None:
+        """Pass on nothing more of this life: its peer's next one may have begun."""
+        self.message = self.stray = self.failed = self.writable = _nothing
+
     def closed(self, fault: TransportError | None) -> None:
         """The transport has ended."""
         self._connection.closed(self, fault)
@@ -329,6 +333,7 @@ class Connection:
         if fault is not None:
             self._retry(fault.reason, final=fault.reason == "version")
         if life is not None:
+            life.mute()
             await self._end_life(life)
 
     async def stop(self) -> None:
@@ -353,6 +358,10 @@ class Connection:
             wait_closed = getattr(life.link, "wait_closed", None)
             if wait_closed is not None:
                 await wait_closed()
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Stand in for a receiver that is not to hear any more."""
 
 
 def spec_of(config: PeerConfig) -> PeerSpec:
