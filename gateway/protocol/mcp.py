@@ -63,17 +63,6 @@ ASK_METHODS: Final = {
 }
 """What a server asks of a client, and the client capability that it needs."""
 
-MODERN_REQUESTS: Final = frozenset(
-    (
-        *LIST_METHODS,
-        "completion/complete",
-        "prompts/get",
-        "resources/read",
-        "server/discover",
-        "subscriptions/listen",
-        "tools/call",
-    )
-)
 LEGACY_ONLY_REQUESTS: Final = frozenset(
     ("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
 )
