@@ -200,6 +200,15 @@ class Catalog:
         tools = self._kinds["tools/list"].by_peer.get(peer, [])
         return self._judge is not None and any(item.held for item in tools if item.original == original)
 
+    def held_by(self, name: str) -> str | None:
+        """Return the peer of which a tool would have this name, were it not kept back."""
+        self._fresh("tools/list")
+        tools = (item for items in self._kinds["tools/list"].by_peer.values() for item in items)
+        return next((item.peer for item in tools if item.held and self._bare(item) == name), None)
+
+    def _bare(self, item: Item) -> str:
+        return self._peers[item.peer].tools.rename.get(item.original, item.original)
+
     def find_uri(self, uri: str) -> str | None:
         """Return the peer that listed a resource or a template that the URI fits."""
         item = self._fresh("resources/list").offered.get(uri)
@@ -226,7 +235,7 @@ class Catalog:
         for item in items:
             item.bare, item.offered = item.original, ""
             if named:
-                item.bare = self._peers[item.peer].tools.rename.get(item.original, item.original)
+                item.bare = self._bare(item)
                 self._look_odd(item.peer, item.bare)
             owners.setdefault(item.bare, set()).add(item.peer)
         if named:

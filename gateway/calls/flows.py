@@ -266,6 +266,9 @@ class Flows:
             yield from self._fetch(method, unknown)
 
     def _nobody(self, list_method: str, name: str) -> Fault:
+        holder = self._session.catalog.held_by(name) if list_method == "tools/list" else None
+        if holder is not None:
+            return held_back(holder, name)
         what = mcp.LIST_METHODS[list_method].removesuffix("s")
         down = [p for p in self._session.peers() if p.fault is not None]
         advice = "; ".join(f"{p.name} is not there: {p.fault.message}" for p in down if p.fault)

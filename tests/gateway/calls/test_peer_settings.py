@@ -224,3 +224,17 @@ def test_a_peer_is_asked_for_the_version_that_it_must_speak_and_refused_where_it
             assert one.fault is not None
             assert one.fault.reason == "version"
             assert "insists on 2025-06-18" in one.fault.message
+
+
+def test_a_held_tool_of_one_of_several_peers_is_told_to_be_held_and_not_unknown() -> None:
+    peers = {"a": peer(tools=ToolsConfig(rename={"read": "look"})), "b": peer()}
+    catalog = CatalogConfig(changed="hold")
+    judge, _ = judged({"a": peers["a"]}, catalog)
+    judge.update(Config(peers=peers, catalog=catalog), judge._accepted)  # pyright: ignore[reportPrivateUsage]
+    services = {"a": Service(tools=[{"name": "read", "description": "other"}]), "b": Service(tools=["add"])}
+    desk = Desk(services, peers=peers, catalog=catalog, judge=judge)
+    core = desk.core()
+    assert listed(core) == ["add"]
+    for name in ("look", "a__look", "a__read"):
+        assert reaches(desk, core, name) == "changed"
+    assert reaches(desk, core, "nothing") == "unknown_name"
