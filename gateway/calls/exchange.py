@@ -160,6 +160,9 @@ class Exchange:
         if config.scope == "shared":
             shared = self.shared.get(name) or self._make_shared(name, config)
             shared.sessions.append(session)
+            if shared.link is not None:
+                # What a slow core has held back while it was alone with the peer is not to hold up this one.
+                shared.link.resume()
         return Seat(self, name, config, shared)
 
     def make_peer(self, name: str, config: PeerConfig, client: Client) -> Peer:

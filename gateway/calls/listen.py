@@ -233,6 +233,22 @@ class Listens:
         for key in [key for key in self._open if key[0] == id(core)]:
             self.cancel(core, key[1])
 
+    def core_initialized(self, core: Core) -> None:
+        """A core is there: if it is a legacy one, listen for it at modern peers that were there before it."""
+        if core.era != "legacy":
+            return
+        for peer in self._session.peers():
+            if peer.is_ready and peer.is_modern and peer.name not in self._bridges:
+                self._relisten(peer, self._bridges.setdefault(peer.name, Bridge()))
+
+    def close(self) -> None:
+        """The session ends: peers that others share are not to tell it any more."""
+        bridges, self._bridges = self._bridges, {}
+        for bridge in bridges.values():
+            leg, bridge.leg = bridge.leg, None
+            if leg is not None and leg.peer is not None and leg.peer.config.scope == "shared":
+                leg.peer.give_up(leg, reason="the session has ended")
+
     def subscribe(self, request: Request) -> None:
         """`resources/subscribe`: passed to a legacy peer, a wider listening at a modern one."""
         self._subscription(request, add=True)

@@ -115,6 +115,7 @@ class Session:
         self.tap.record("notification", "core>", data, method=method, after=core.delivered)
         if method == "notifications/initialized":
             core.release()
+            self.listens.core_initialized(core)
         elif method == "notifications/progress":
             self.asks.progress(core, envelope)
         else:
@@ -136,6 +137,8 @@ class Session:
             self.drop(call, "the core has disconnected")
         self.asks.core_closed(core)
         self.cores.remove(core)
+        if core.is_full:
+            self.pressure()
         if not core.hello.ephemeral:
             self.exchange.end(self)
         elif not self.cores:
@@ -396,14 +399,15 @@ class Session:
         self.listens.peer_lost(peer)
 
     def pressure(self) -> None:
-        """The core reads slowly, or well again: hold its own peers back, or let them go."""
+        """The core reads slowly, or well again, or has gone: hold its own peers back, or let them go."""
         is_full = any(core.is_full for core in self.cores)
         for peer in self.peers():
-            if peer.link is not None and len(peer.sessions) == 1:
-                if is_full:
-                    peer.link.pause()
-                else:
-                    peer.link.resume()
+            if peer.link is None:
+                continue
+            if is_full and len(peer.sessions) == 1:
+                peer.link.pause()
+            else:
+                peer.link.resume()
 
     def peers(self) -> list[Peer]:
         """Return every peer that this session has a connection to."""
@@ -435,6 +439,7 @@ class Session:
 
     def close(self) -> None:
         """End the session: its own peers go, its recording is sealed."""
+        self.listens.close()
         for seat in self.seats.values():
             seat.close(self)
         self.suspensions.close()

@@ -141,6 +141,30 @@ def test_a_core_that_does_not_read_holds_its_own_peers_back_and_nobody_elses() -
     assert not mine.link.is_paused
 
 
+def test_a_core_that_leaves_without_having_read_holds_nobody_back_any_more() -> None:
+    desk = Desk()
+    slow = desk.core("modern", ephemeral=True)
+    wire = desk.services["calc"].wire
+    slow.receiver.writable(False)
+    assert wire.link.is_paused
+    slow.leaves()
+    assert not wire.link.is_paused
+
+
+def test_a_shared_peer_that_was_held_back_for_its_one_core_is_let_go_for_the_next() -> None:
+    shared = PeerConfig(command=["x"], scope="shared")
+    for leaves in (False, True):
+        desk = Desk({"all": Service()}, peers={"all": shared})
+        slow = desk.core()
+        wire = desk.services["all"].wire
+        slow.receiver.writable(False)
+        assert wire.link.is_paused
+        if leaves:
+            slow.leaves()
+        desk.core()
+        assert not wire.link.is_paused
+
+
 def test_there_are_so_many_sessions_and_a_place_is_free_when_one_ends() -> None:
     desk = Desk(limits=LimitsConfig(max_sessions=2))
     first, _ = desk.core(), desk.core()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.config.model import PeerConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Message, Service
 
@@ -353,3 +354,19 @@ def test_a_core_that_leaves_takes_its_subscriptions_along() -> None:
 
     assert docs.wires[-1].gets("notifications/cancelled")["params"]["requestId"] == listening["id"]
     assert core.hears_nothing
+
+
+def test_every_legacy_core_of_a_shared_modern_peer_hears_changes_and_leaves_no_listening_behind() -> None:
+    docs = Service("modern")
+    desk = Desk({"docs": docs}, peers={"docs": PeerConfig(command=["x"], scope="shared")})
+    first, second = desk.core(), desk.core()
+    of_first, of_second = docs.wire.listening
+    tells_of(docs, of_second, TOOLS)
+    assert first.hears_nothing
+    second.gets(TOOLS)
+    second.leaves()
+    assert docs.gets("notifications/cancelled")["params"]["requestId"] == of_second["id"]
+    tells_of(docs, of_first, TOOLS)
+    first.gets(TOOLS)
+    first.leaves()
+    assert desk.exchange.shared["docs"].pending == {}
