@@ -24,6 +24,9 @@ CAPABILITIES: Final[Message] = {"roots": {"listChanged": True}, "elicitation": {
 INFO: Final[Message] = {"name": "raw-core", "version": "1.0"}
 _PREFIX: Final = "io.modelcontextprotocol/"
 
+WHOLE_S: Final = 50.0
+"""No visit of a core is longer."""
+
 SAMPLED: Final[Message] = {
     "role": "assistant",
     "content": {"type": "text", "text": "Paris"},
@@ -208,7 +211,7 @@ def subscription_of(params: Message) -> Any:
 async def connected(wire: Wire, era: Era) -> AsyncGenerator[RawCore]:
     """A core that has said hello, and leaves at the end."""
     core = RawCore(wire, era)
-    async with asyncio.timeout(2 * PATIENCE_S):
+    async with asyncio.timeout(WHOLE_S):
         try:
             await core.start()
             yield core

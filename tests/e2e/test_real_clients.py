@@ -112,6 +112,11 @@ def test_a_client_sees_the_server_as_it_is(client: str, front: str, house: House
     else:
         command = [sys.executable, "-m", f"tests.e2e.clients.{program.removesuffix('.py')}", json.dumps(to)]
     report = json.loads(ran(command, tmp_path / "client.log").splitlines()[-1])
+    if client == "node-sdk":
+        # It forgets the listener of a call as it reads the answer, and calls it a moment after it has read the
+        # progress before that: where both come in one piece, the last is lost.
+        assert report["progress"] in (SEEN["progress"], SEEN["progress"][:-1])
+        report["progress"] = SEEN["progress"]
     assert set(report.pop("tools")) >= TOOLS
     protocol = report.pop("protocol")
     assert report == SEEN
@@ -129,6 +134,10 @@ def _holds_the_round(directory: Path) -> None:
     asked = Counter(frame.method for frame in frames if frame.kind == "request" and frame.way == "peer>")
     assert asked.keys() >= {"sampling/createMessage", "elicitation/create", "roots/list"}
     assert not [frame for frame in frames if frame.kind == "lost"]
+    steps = [frame for frame in frames if frame.method == "notifications/progress"]
+    assert len(steps) == STEPS
+    [answer] = [frame for frame in frames if frame.kind == "response" and frame.re == steps[0].re]
+    assert max(step.seq for step in steps) < answer.seq
 
 
 INSPECTED: dict[str, tuple[list[str], Any]] = {

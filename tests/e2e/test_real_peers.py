@@ -168,5 +168,6 @@ def test_a_server_does_what_it_does_without_a_gateway(peer: str, era: Era, house
 
     name = f"real-{peer.replace('/', '-')}"
     if name not in house.names:
-        house.gateway(name, {"it": settings(house, peer)})
+        # Some take seconds of processor time to start, and others want the processor too.
+        house.gateway(name, {"it": {**settings(house, peer), "start_timeout_s": 30}})
     asyncio.run(go(house.gateway(name, {})["unix"]))

@@ -22,7 +22,7 @@ Message: TypeAlias = dict[str, Any]
 Take: TypeAlias = Callable[[Message], None]
 Gone: TypeAlias = Callable[[BaseException | None], None]
 
-PATIENCE_S = 20.0
+PATIENCE_S = 30.0
 """No wait is longer; only a failing cell takes it."""
 LONGEST = 16 * 1024 * 1024
 
