@@ -332,6 +332,9 @@ class Connection:
         life, self._life = self._life, None
         if fault is not None:
             self._retry(fault.reason, final=fault.reason == "version")
+        if self._machine.state == "failed" and self._peer.state == "starting":
+            # Somebody has asked for the peer since it was given up: no other life will tell them.
+            self._peer.unreachable(self._given_up(self._world.now()))
         if life is not None:
             life.mute()
             await self._end_life(life)

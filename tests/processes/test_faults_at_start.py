@@ -121,6 +121,21 @@ def test_a_peer_that_does_not_come_up(start: Start, tmp_path: Path) -> None:
     run(main())
 
 
+def test_who_asks_for_a_peer_in_the_moment_in_which_it_is_given_up_is_told_too(tmp_path: Path) -> None:
+    """A resource that nobody lists is looked for in two lists: the second one is asked for in that moment."""
+
+    async def main() -> None:
+        peers = {"bad": bad("wrong-version", start="lazy"), "good": bad("banner", start="eager")}
+        async with house(tmp_path, peers) as here:
+            core = await here.core()
+            for _ in range(2):
+                answer = await core.ask("resources/read", {"uri": "file:///nowhere"}, within=10.0)
+                assert "bad speaks protocol version" in told(answer)["advice"]
+            check_answers(core)
+
+    run(main())
+
+
 @pytest.mark.parametrize("peer", [NOT_THERE, bad("exit-3")], ids=["command not found", "exit-3"])
 def test_after_five_tries_the_breaker_is_open_and_says_why(peer: Message, tmp_path: Path) -> None:
     async def main() -> None:
