@@ -126,9 +126,22 @@ class Session:
         self._pressure()
 
     def cancel(self, request_id: Id) -> bool:
-        """Return False: a request to the core is cancelled by a message."""
-        del request_id
-        return False
+        """The core has taken back its request: it is owed no answer, and the stream that waits for one ends.
+
+        Return False where there is no such stream.
+        """
+        stream = self._by_id.pop(request_id, None)
+        if stream is None:
+            return False
+        stream.pending.discard(request_id)
+        if not stream.pending:
+            self._streams.pop(stream.number, None)
+            if stream.reply is not None:
+                if not stream.streaming:
+                    # An empty stream, without an event id: there is nothing that could be taken up again.
+                    stream.reply.event(sse.comment())
+                stream.reply.end()
+        return True
 
     def pause(self) -> None:
         """Leave what the client posts unread."""

@@ -316,6 +316,23 @@ def test_a_client_that_leaves_cancels_nothing_in_the_session_revisions() -> None
     run(main())
 
 
+def test_a_request_that_is_taken_back_ends_its_stream_and_frees_its_id() -> None:
+    async def main() -> None:
+        async with calling() as (caller, desk, _):
+            session = await caller.begin()
+            task = asyncio.create_task(caller.post(call("hold", 5), **session))
+            clerk = await desk.holds(5)
+            assert clerk.link.cancel(5)
+            assert not clerk.link.cancel(5)
+            response = await asyncio.wait_for(task, 5)
+            assert response.headers["content-type"] == "text/event-stream"
+            assert "data:" not in response.text
+            assert "id:" not in response.text
+            assert (await caller.post(call("echo", 5), **session)).json()["id"] == 5
+
+    run(main())
+
+
 # 2026-07-28
 
 
