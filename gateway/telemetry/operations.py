@@ -132,6 +132,9 @@ class Tracker:
             operation = self.open.get(facts.re)
             if operation is not None:
                 self._close(operation, facts, "cancelled")
+        elif facts.kind == "drop" and facts.re is not None and facts.re in self.open:
+            # Its asker has gone without a word, as who ends a subscription over HTTP does.
+            self._close(self.open[facts.re], facts, "cancelled")
 
     def finish(self, at: int | None = None) -> None:
         """The session is over: what is open has no answer."""

@@ -99,6 +99,15 @@ def test_a_cancelled_call_ends_when_it_is_cancelled_and_its_late_answer_changes_
     assert session.told == [("server", "core", "tools/call", "cancelled")]
 
 
+def test_a_call_whose_asker_has_gone_is_not_open_until_the_session_ends() -> None:
+    session = Session()
+    call = session.calls()
+    session.frame("drop", "inside", peer="db", re=call, x={"reason": "the core has disconnected"})
+
+    assert session.told == [("server", "core", "tools/call", "cancelled")]
+    assert not session.tracker.open
+
+
 def test_a_question_of_a_peer_hangs_below_the_call_and_is_answered_with_the_cores_answer() -> None:
     session = Session()
     session.shakes_hands()
