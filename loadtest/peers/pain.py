@@ -13,6 +13,7 @@ import contextlib
 import datetime
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
+import msgspec
 import psutil
 
 from loadtest.peers.http_client import HEADERS, HttpClient, greeting
@@ -31,6 +33,7 @@ from loadtest.peers.symptoms import SERVER, SYMPTOMS, Client, Verdict, ours
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".tools" / "peers"
+STORE = CACHE / "pain.json"
 START_S = 60.0
 SYMPTOM_S = 60.0
 END_S = 5.0
@@ -48,6 +51,8 @@ class Gateway:
     command: Callable[[Path, int, list[str]], list[str]]
     """(its environment, port, server command) -> what to run."""
     path: str = "/mcp"
+    environment: Callable[[Path], dict[str, str]] = lambda place: {}
+    """What it needs in its environment, given a directory for one run."""
 
     @property
     def place(self) -> Path:
@@ -74,6 +79,13 @@ def own(place: Path, port: int, server: list[str]) -> list[str]:
     )
     main = "import sys; from gateway.cli.main import main; sys.exit(main())"
     return [sys.executable, "-c", main, "run", str(config), "--record", str(config.parent / "recordings")]
+
+
+def secrets_of_a_day(place: Path) -> dict[str, str]:
+    """Settings without which ContextForge does not start; made up for each run."""
+    names = ("JWT_SECRET_KEY", "AUTH_ENCRYPTION_SECRET", "BASIC_AUTH_PASSWORD", "PLATFORM_ADMIN_PASSWORD")
+    made_up = {name: f"Aa1-{secrets.token_hex(24)}" for name in names}
+    return {**made_up, "DATABASE_URL": f"sqlite:///{place}/forge.db"}
 
 
 def shell(words: Sequence[str]) -> str:
@@ -126,6 +138,7 @@ GATEWAYS = [
             *(str(place / "bin/python"), "-m", "mcpgateway.translate", "--stdio", shell(server)),
             *("--expose-streamable-http", "--port", str(port), "--logLevel", "error"),
         ],
+        environment=secrets_of_a_day,
     ),
 ]
 
@@ -196,6 +209,7 @@ async def running(gateway: Gateway) -> AsyncGenerator[HttpStage]:
         log = Path(place) / "heard.jsonl"
         command = gateway.command(gateway.place, port, [sys.executable, "-S", "-E", str(SERVER), str(log)])
         env = {**os.environ, "TIELINE_STATE_DIR": place, "FASTMCP_LOG_LEVEL": "CRITICAL"}
+        env |= gateway.environment(Path(place))
         null = subprocess.DEVNULL
         with subprocess.Popen(command, cwd=ROOT, stdin=null, stdout=null, stderr=null, env=env) as process:
             stage = HttpStage(process, f"http://127.0.0.1:{port}{gateway.path}", log)
@@ -266,18 +280,26 @@ async def main() -> None:
     gateways = [one for one in GATEWAYS if not options.only or one.name in options.only]
     for gateway in gateways:
         install(gateway)
-    found: dict[str, dict[str, Verdict]] = {}
+    found = remembered()
     for name in SYMPTOMS:
-        found[name] = {}
         for gateway in gateways:
             verdict = found[name][gateway.name] = await ask(gateway, name)
             mark = "right" if verdict.right else "WRONG"
             print(f"{name} | {gateway.label} | {mark} | {verdict.said}", flush=True)
-    text = table(found, gateways)
+        STORE.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
+    text = table(found, [one for one in GATEWAYS if all(one.name in row for row in found.values())])
     print(text)
     if options.write is not None:
         day = datetime.datetime.now(datetime.UTC).date()
         write(options.write, f"`python -m loadtest.peers.pain`, {day}:\n\n{text}")
+
+
+def remembered() -> dict[str, dict[str, Verdict]]:
+    """The verdicts of earlier runs: `--only` brings one column up to date."""
+    old: dict[str, dict[str, Verdict]] = {}
+    if STORE.exists():
+        old = msgspec.json.decode(STORE.read_bytes(), type=dict[str, dict[str, Verdict]])
+    return {name: old.get(name, {}) for name in SYMPTOMS}
 
 
 def write(path: Path, text: str) -> None:

@@ -202,7 +202,9 @@ def test_memory_stays_bounded_whatever_a_core_sends(tmp_path: Path) -> None:
             await comes_back(core, "good__echo")
             before = peak_memory(gateway.pid)
             async with bystander(other, within=20.0):
-                head = b'{"jsonrpc":"2.0","id":901,"method":"tools/call","params":{"name":"x","arguments":{"x":"'
+                head = (
+                    b'{"jsonrpc":"2.0","id":901,"method":"tools/call","params":{"name":"x","arguments":{"x":"'
+                )
                 core.send_raw(head + b"x" * (60 * MIB) + b'"}}}')
                 await core.until(lambda: core.answered["int", 901])
                 [answer] = [m for m in core.messages if m.get("id") == 901]
