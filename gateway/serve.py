@@ -74,6 +74,7 @@ class Gateway:
             self.world.watch = self.telemetry.watch
         judge = self.acceptance if self.acceptance.is_needed else None
         self.exchange = Exchange(config, self.world, version=__version__, judge=judge)
+        self.exchange.on_fault = _report
         self.exchange.on_notice = lambda sentence: tell(f"note: {sentence}")
         self.listeners: list[tuple[str, Listener]] = []
         self.ended = asyncio.Event()
@@ -277,6 +278,11 @@ async def check(config: Config) -> list[PeerReport]:
     from gateway.runtime.trial import check as try_all
 
     return await try_all(config)
+
+
+def _report(fault: Exception) -> None:
+    context = {"message": "the gateway has failed at a request", "exception": fault}
+    asyncio.get_running_loop().call_exception_handler(context)
 
 
 def _server_tls(listen: TcpListen) -> ssl.SSLContext | None:

@@ -6,6 +6,7 @@ every line that begins with `tieline` is a command of ours.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -26,6 +27,7 @@ from tests.reference_pages import PAGES, REFERENCE
 
 ROOT = Path(__file__).parents[1]
 PAGES_OF_OURS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+GUARANTEES = ROOT / "docs" / "explanation" / "guarantees.md"
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 
 
@@ -107,6 +109,25 @@ def test_a_reference_page_is_what_the_code_says(name: str, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "80")
 
     assert (REFERENCE / name).read_text() == PAGES[name](), "run `make reference`"
+
+
+@pytest.mark.parametrize("held_by", re.findall(r"`(tests/[^`]*::[^`]*)`", GUARANTEES.read_text()))
+def test_what_holds_a_promise_is_there(held_by: str) -> None:
+    path, *names = held_by.split("::")
+    module = ast.parse((ROOT / path).read_text())
+    inside: list[ast.stmt] = module.body
+    for name in names:
+        found = [n for n in inside if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name == name]
+        assert found, f"{name} is not in {path}"
+        inside = found[0].body
+
+
+def test_every_promise_has_something_that_holds_it() -> None:
+    rows = [
+        line for line in GUARANTEES.read_text().partition("## What holds it")[2].splitlines() if "|" in line
+    ]
+    assert len(rows) > 40
+    assert all("`tests/" in row for row in rows[2:])
 
 
 def test_the_exit_codes_are_those_of_the_code() -> None:

@@ -102,6 +102,8 @@ class Exchange:
         self.is_draining = False
         self.is_watching = False
         self.on_notice: Callable[[str], None] | None = None
+        self.on_fault: Callable[[Exception], None] | None = None
+        """Called with what the exchange has failed at, after whoever waited was answered."""
         self.on_empty: Callable[[], None] | None = None
         """Called when the last session has ended."""
         self._stateless: dict[str | None, Session] = {}
@@ -208,6 +210,12 @@ class Exchange:
     def _peers(self) -> list[Peer]:
         own = [peer for session in self.sessions for seat in session.seats.values() for peer in seat.peers]
         return list(dict.fromkeys((*self.shared.values(), *own)))
+
+    def failed(self, fault: Exception) -> None:
+        """Report a fault of our own; raise it where nobody listens."""
+        if self.on_fault is None:
+            raise fault
+        self.on_fault(fault)
 
     def tell(self, sentence: str) -> None:
         """Tell people something that they may want to act on."""

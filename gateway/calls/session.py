@@ -97,6 +97,23 @@ class Session:
             handler(request)
         except msgspec.DecodeError as fault:
             self._malformed(request, fault)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            self._failed(request, fault)
+
+    def _failed(self, request: Request, fault: Exception) -> None:
+        """The gateway itself has a fault: its request is answered all the same, and the fault is told."""
+        call = request.call
+        reply = Fault(
+            code="internal",
+            message="The gateway has failed at this request; its log says more",
+            reason="internal",
+            outcome="not_sent" if call is None or call.peer_id is None else "unknown",
+        )
+        if call is not None:
+            self.finish(call, Reply(fault=reply))
+        elif request.id not in request.core.open:
+            self.deny(request, reply)
+        self.exchange.failed(fault)
 
     def _malformed(self, request: Request, fault: msgspec.DecodeError) -> None:
         """Something in the params, which are JSON, has another shape than its place wants."""

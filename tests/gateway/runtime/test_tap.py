@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
@@ -85,3 +86,25 @@ def test_frames_of_both_encodings_stand_in_order_in_one_recording(tmp_path: Path
         (2, "close", b""),
         (3, "response", b'{ "id":1}'),
     ]
+
+
+def test_under_barrier_an_answer_is_on_disk_before_it_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(tmp_path / "recording", durability="barrier")
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    synced: list[int] = []
+    monkeypatch.setattr(recorder, "barrier", lambda: synced.append(seq_of_last(tmp_path / "recording")))
+
+    asked = tap.record("request", "core>", b"{}", peer="p", id=1, method="tools/call")
+    assert synced == []
+    plain = tap.record("response", "peer>", b"{}", peer="p", id=1, re=asked)
+    late = tap.record("error", "peer>", b"{}", peer="p", life=2, id=2, re=asked)
+
+    assert synced == [plain, late], "what was written by then is what is synced"
+    monkeypatch.undo()
+    tap.end().close()
+
+
+def seq_of_last(path: Path) -> int:
+    return [frame.seq for frame in open_recording(path)][-1]
