@@ -50,7 +50,7 @@ def _peer(config: Config, exchange: Exchange, world: World, name: str) -> PeerSt
         in_flight=sum(len(peer.pending) for peer in peers),
         calls=sum(peer.calls for peer in peers),
         errors=sum(peer.errors for peer in peers),
-        last_error=faults[-1] if faults else None,
+        last_error=world.redact_text(faults[-1]) if faults else None,
     )
 
 

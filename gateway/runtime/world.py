@@ -51,7 +51,9 @@ class World:
         self._key = secrets.token_bytes(32)
         self.redactor = make_redactor(config, state_dir())
         self.warm = Warm()
-        self.failing: RecordingError | None = None
+        self._not_begun: RecordingError | None = None
+        """Why the latest session has no recording; None where it has."""
+        self._open: set[Recorder] = set()
         self.recordings: list[Path] = []
         self._warned = False
         self.on_sealed: Callable[[Path], None] | None = None
@@ -134,13 +136,23 @@ class World:
     def _begin(self, hello: Hello, session: str, started: int, seed: int) -> Recorder | None:
         """Begin a recording; None where that is impossible."""
         try:
-            return self._recorder(hello, session, started, seed)
+            recorder = self._recorder(hello, session, started, seed)
         except OSError as fault:
             why = f"the recording cannot be written: {fault.strerror or fault}: `{self.record_dir}`"
-            self._refused(RecordingError(why))
+            self._not_begun = RecordingError(why)
         except RecordingError as fault:
-            self._refused(fault)
+            self._not_begun = fault
+        else:
+            self._not_begun = None
+            self._open.add(recorder)
+            return recorder
+        self._refused(self._not_begun)
         return None
+
+    @property
+    def failing(self) -> RecordingError | None:
+        """Why frames cannot be recorded at present; None while all is well, or well again."""
+        return next((recorder.refusal for recorder in self._open if recorder.refusal), self._not_begun)
 
     def _recorder(self, hello: Hello, session: str, started: int, seed: int) -> Recorder:
         assert self.record_dir is not None
@@ -175,7 +187,6 @@ class World:
         return [self.redact_text(word) for word in command]
 
     def _refused(self, fault: RecordingError) -> None:
-        self.failing = fault
         if not self._warned:
             self._warned = True
             tell(f"warning: {fault}")
@@ -190,6 +201,7 @@ class World:
         if stops:
             await asyncio.wait(stops, timeout=STOP_S)
         recorder = tap.end()
+        self._open.discard(recorder)
         if ended is not None:
             ended()
         try:

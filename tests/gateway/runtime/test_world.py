@@ -1,0 +1,67 @@
+"""What a gateway tells of its world: whether recordings are written now, and no secrets."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gateway.calls.exchange import Exchange
+from gateway.calls.peer_state import Client
+from gateway.config.model import Config, PeerConfig
+from gateway.protocol.errors import Fault
+from gateway.runtime.health import health
+from gateway.runtime.world import World
+from tests.transports.wire_kit import run
+from transports.base import Hello
+
+SECRET = "a-secret-of-the-upstream-server"
+
+
+def test_the_recording_counts_as_failing_for_as_long_as_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+
+    def full(_fd: int, _data: bytes) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def main() -> None:
+        world = World(Config(), record_dir=tmp_path / "recordings")
+        tap = cast("Any", world.tap(Hello(transport="stdio", remote="test")))
+        recorder = tap._recorder
+        write, recorder._write = recorder._write, full
+        assert tap.record("request", "core>", b"{}", id=1, method="ping") == -1
+        assert world.failing is not None
+        recorder._write, recorder._retry_at = write, 0
+        assert tap.record("request", "core>", b"{}", id=2, method="ping") > 0
+        assert world.failing is None
+        tap.close()
+        await world.finish()
+
+    run(main())
+
+
+def test_what_a_peer_has_said_last_is_shown_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+
+    async def main() -> None:
+        peers = {"db": PeerConfig(command=["x"], scope="shared")}
+        config = Config(peers=peers, secrets=frozenset((SECRET,)))
+        world = World(config, record_dir=None)
+        exchange = Exchange(config, world, version="0")
+        peer = exchange.make_peer("db", peers["db"], Client("", b"", b""))
+        said = f"db has refused `initialize`: bad key {SECRET}"
+        peer.unreachable(Fault(code="io", message=said, reason="handshake"))
+        exchange.shared["db"] = peer
+        shown = health(config, exchange, world, uptime_s=1.0, addresses=[]).peers[0].last_error
+        assert shown is not None
+        assert shown.startswith("db has refused")
+        assert SECRET not in shown
+        await world.finish()
+
+    run(main())
