@@ -195,8 +195,11 @@ def _show_recording(stage: Path) -> list[str]:
     for line in (f"tieline frames {where} --errors", f"tieline frames {where} --method 'tools/*' --peer lsp"):
         say.print(f"  $ {line}", markup=False, soft_wrap=True)
     unanswered = sum(calls.unanswered for calls in counts.methods.values() if calls.method == "tools/call")
-    if unanswered != 1:
-        return [f"the cancelled call alone to have no answer, not {unanswered} of them"]
+    taken_back = sum(frame.kind == "drop" and frame.re is not None for frame in recording)
+    if (unanswered, taken_back) != (0, 1):
+        return [
+            f"one call to be taken back and all others answered, not {taken_back} and {unanswered} without"
+        ]
     return []
 
 
