@@ -13,7 +13,8 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.core_state import Core
-from gateway.calls.peer_state import Peer, read_member
+from gateway.calls.peer_state import Peer
+from gateway.calls.reading import read_member
 from gateway.calls.suspend import Suspensions
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, METHOD_NOT_FOUND, Fault, error_object

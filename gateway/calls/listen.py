@@ -13,7 +13,8 @@ import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.peer_state import ACKNOWLEDGED, subscription_id
+from gateway.calls.peer_state import ACKNOWLEDGED
+from gateway.calls.reading import subscription_id
 from gateway.calls.request import Request, read_named
 from gateway.calls.steps import Ask, Flow, Settle, run
 from gateway.protocol import jsonrpc, mcp

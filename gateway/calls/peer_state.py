@@ -13,9 +13,13 @@ import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
+from gateway.calls.damage import Damage
+from gateway.calls.faults import transport_fault
+from gateway.calls.flood import Flood
+from gateway.calls.reading import read_member, subscription_id
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unrecorded
-from gateway.protocol.jsonrpc import BadMessage, Envelope, Salvaged
+from gateway.protocol.jsonrpc import BadMessage, Envelope
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -31,17 +35,6 @@ TO_ONE = ("notifications/progress", "notifications/cancelled", ACKNOWLEDGED)
 """Notifications that belong to one session, even where several share the peer."""
 NEVER_CANCELLED = ("initialize", "server/discover")
 """Handshakes: no peer has to know a cancellation before it has answered one."""
-FLOOD_BURST = 20_000
-FLOOD_RATE = 5_000
-"""Notifications that a peer may send at once, and per second for long."""
-MOST_DAMAGE = 20
-"""Damaged answers in a row, with no good one between, after which a peer is started anew."""
-MOST_SILENCE = 3
-"""Calls that a peer has left unanswered, one after the other and without a word, before it is started anew."""
-TELL_S = 1.0
-"""How often the number of dropped notifications is recorded."""
-MOST_JUNK = 1000
-"""Pieces of junk that are recorded of one peer."""
 REMEMBERED_IDS = 4096
 """How many ids of calls that ended early are kept, to tell a late answer from a foreign one."""
 
@@ -100,15 +93,8 @@ class Peer:
         self._next_id = 0
         self._early: dict[Id, None] = {}
         self._full = False
-        self._tokens = float(FLOOD_BURST)
-        self._tokens_at = host.now()
-        self._dropped = 0
-        self._held: dict[str, bytes] = {}
-        """The last dropped news of each list."""
-        self._junk = 0
-        self._damage = 0
-        self._silence = 0
-        self._silent_until = 0
+        self.flood = Flood(self)
+        self.damage = Damage(self)
 
     @property
     def is_modern(self) -> bool:
@@ -132,7 +118,7 @@ class Peer:
             self.state = "stopped"
             return
         self.state = "stopped"
-        self._tell_dropped()
+        self.flood.tell()
         self._fail_all(self.stopping)
         self._tell_settled()
         for session in self.sessions:
@@ -249,6 +235,11 @@ class Peer:
         self.delivered = call.seq
         link.send(message, self._stamp(call, params) if link.stamped else None)
 
+    @property
+    def last_id(self) -> int:
+        """The id that was minted last."""
+        return self._next_id
+
     def next_id(self) -> int:
         """Return a fresh id of ours: a counter, so that a recorded session mints the same ones again."""
         self._next_id += 1
@@ -315,12 +306,12 @@ class Peer:
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the peer."""
-        self._silence = 0
+        self.damage.spoke()
         try:
             envelope = jsonrpc.read(data, self.most_depth)
             kind = jsonrpc.kind_of(envelope)
         except BadMessage as bad:
-            self._bad(data, bad)
+            self.damage.bad(data, bad)
             return
         if kind in ("response", "error"):
             self._answer(data, envelope, kind)
@@ -334,9 +325,7 @@ class Peer:
     def _said(self, data: bytes, envelope: Envelope, origin: Origin | None, kind: str) -> None:
         """A request or notification of the peer's own: to the session that it is about, or to all."""
         if kind == "notification":
-            if self._floods(envelope.method):
-                if envelope.method in mcp.LIST_CHANGED:
-                    self._held[envelope.method] = data
+            if self.flood.drops(envelope.method, data):
                 return
             session = self._session_of(origin, envelope)
             if session is not None:
@@ -353,11 +342,8 @@ class Peer:
                 self._refuse(envelope)
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
-        """Bytes that are no message: kept, counted, and answered for where their id can be read."""
-        self._record_raw(data, why, size)
-        if why in ("too-large", "unfinished", "not-utf8", "partial"):
-            reason = "frame_too_large" if why in ("too-large", "unfinished") else "peer_protocol"
-            self._damaged(jsonrpc.salvage(data), reason, why)
+        """Bytes that are no message."""
+        self.damage.stray(data, why, size=size)
 
     def failed(self, fault: TransportError) -> None:
         """One request could not be carried (HTTP)."""
@@ -376,7 +362,7 @@ class Peer:
     def closed(self, fault: TransportError | None) -> None:
         """The connection has ended."""
         self.link = None
-        self._tell_dropped()
+        self.flood.tell()
         if self.state == "stopped":
             self.note("close", {"asked": True})
             return
@@ -441,7 +427,7 @@ class Peer:
         if call is None:
             self._unexpected(data, id_, kind)
             return
-        self._damage = 0
+        self.damage.answered()
         session = call.session
         seq = session.tap.record(
             kind,
@@ -469,110 +455,22 @@ class Peer:
             flag = "late"
         elif self.has_used(id_):
             flag = "duplicate"
-        self._record("late" if flag == "late" else kind, data, id=id_, after=self.delivered, flags=(flag,))
+        self.record("late" if flag == "late" else kind, data, id=id_, after=self.delivered, flags=(flag,))
 
     def has_used(self, id_: object) -> bool:
         """Whether an id of ours is, or was, one of a request to the peer."""
         return isinstance(id_, int) and 0 < id_ <= self._next_id
 
-    def _record(self, kind: str, data: bytes, **facts: Any) -> None:
+    def record(self, kind: str, data: bytes, **facts: Any) -> None:
         """Record a message of the peer that belongs to no session: in its first session's recording."""
         if self.sessions:
             self.tap.record(kind, "peer>", data, peer=self.name, life=max(self.life, 1), **facts)
 
-    def _bad(self, data: bytes, bad: BadMessage) -> None:
-        parts = jsonrpc.split(data) if bad.reason in ("not-json", "batch") else []
-        self._record_raw(data[:4096], bad.reason, len(data))
-        if parts and parts[0] != data:
-            for part in parts:
-                self.message(part)
-            return
-        reason = "frame_too_large" if bad.reason in ("number", "too-deep") else "peer_protocol"
-        self._damaged(bad.salvaged, reason, bad.message)
-
-    def _damaged(self, salvaged: Salvaged, reason: str, why: str) -> None:
-        """End the call that a damaged answer belongs to; a request of the peer has ids of its own."""
-        if salvaged.id is None or salvaged.kind == "request":
-            return
-        call = self.pending.pop(salvaged.id, None)
-        if call is None:
-            return
-        message = "message too large" if reason == "frame_too_large" else "the answer is damaged"
-        fault = Fault(
-            code="io",
-            message=f"{self.name}: {message} ({why})",
-            reason=reason,
-            outcome="unknown",
-            peer=self.name,
-        )
-        call.session.answered(call, Reply(fault=fault))
-        self._damage += 1
-        if self._damage == MOST_DAMAGE:
-            self._renew("peer_protocol", f"it has given {MOST_DAMAGE} damaged answers in a row")
-
-    def was_silent(self, call: Call) -> None:
-        """A call that was sent has met its deadline. Where that is all that happens, the peer is started anew.
-
-        Calls that were in flight together count as one.
-        """
-        id_ = call.peer_id
-        if not isinstance(id_, int) or id_ <= self._silent_until:
-            return
-        self._silent_until = self._next_id
-        self._silence += 1
-        if (
-            self._silence == MOST_SILENCE
-            and self.is_ready
-            and self.link is not None
-            and not self.link.stamped
-        ):
-            self._renew("silent", f"it has left {MOST_SILENCE} calls unanswered and said nothing else")
-
-    def _renew(self, reason: str, why: str) -> None:
+    def renew(self, reason: str, why: str) -> None:
         """End this life. Another one follows, as after an end that came by itself."""
-        self._damage = self._silence = 0
+        self.damage.renewed()
         self.closed(TransportError(reason, why))
         self.host.disconnect(self)
-
-    def _record_raw(self, data: bytes, why: str, size: int) -> None:
-        self._junk += 1
-        if self._junk == 1 and self.sessions:
-            self.sessions[0].flows.notice(
-                f"{self.name} sends what is no message ({why}); it is recorded and passed over"
-            )
-        if self._junk <= MOST_JUNK:
-            self._record("raw", data, x={"why": why, "bytes": size})
-
-    def _floods(self, method: str) -> bool:
-        """Count a notification against the peer's budget; what is over it is dropped, and counted.
-
-        The clock is only looked at when the budget is used up. A cancellation always passes.
-        """
-        if self._tokens < 1:
-            now = self.host.now()
-            gained = (now - self._tokens_at) * FLOOD_RATE / 1e9
-            self._tokens_at = now
-            self._tokens = min(float(FLOOD_BURST), self._tokens + gained)
-        if self._tokens >= 1:
-            self._tokens -= 1
-            return False
-        if method == "notifications/cancelled":
-            return False
-        if not self._dropped:
-            self.host.later(TELL_S, self._tell_dropped)
-        self._dropped += 1
-        return True
-
-    def _tell_dropped(self) -> None:
-        """Say how much was dropped; that a list has changed is told all the same, once."""
-        if self._dropped:
-            self.note("drop", {"notifications": self._dropped})
-            self._dropped = 0
-        held, self._held = self._held, {}
-        for data in held.values():
-            if self.is_ready:
-                self._tokens += 1
-                self.message(data)
 
     def _gone(self) -> Fault:
         return self.fault or Fault(
@@ -589,42 +487,3 @@ class Peer:
             if reason == "overloaded"
             else "Retry when it has read what waits for it",
         )
-
-
-def read_member(envelope: Envelope, name: str) -> Id | None:
-    """Return the id that a notification names in its params, or None where it has no readable one."""
-    try:
-        return jsonrpc.as_id(msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any]).get(name))
-    except msgspec.DecodeError:
-        return None
-
-
-def subscription_id(envelope: Envelope) -> Id | None:
-    """Return the id of the subscription that a notification of the modern era came under."""
-    try:
-        params = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any])
-    except msgspec.DecodeError:
-        return None
-    meta = params.get("_meta")
-    return jsonrpc.as_id(meta.get(mcp.META_SUBSCRIPTION)) if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-
-
-def transport_fault(peer: str, fault: TransportError) -> Fault:
-    """Return what a core is told about a broken connection."""
-    sent = fault.details.get("sent", True)
-    reasons = {
-        "exited": "peer_exited",
-        "closed": "peer_closed",
-        "too-large": "frame_too_large",
-        "timeout": "deadline",
-    }
-    advice = fault.details.get("hint", "")
-    return Fault(
-        code="denied" if fault.reason == "denied" else "timeout" if fault.reason == "timeout" else "io",
-        message=f"{peer}: {fault.message}",
-        reason=reasons.get(fault.reason, fault.reason.replace("-", "_")),
-        outcome="unknown" if sent else "not_sent",
-        peer=peer,
-        advice=str(advice),
-        details={key: value for key, value in fault.details.items() if key not in ("hint", "sent")},
-    )

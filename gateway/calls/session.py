@@ -332,7 +332,7 @@ class Session:
         self.answered(call, Reply(fault=_late(call, name)))
         if peer is not None and was_sent:
             peer.cancel(call, reason="deadline")
-            peer.was_silent(call)
+            peer.damage.was_silent(call)
 
     def pass_answer(self, call: Call, data: bytes, envelope: Envelope, seq: int) -> None:
         """Send a peer's answer on as it is, under the core's own id."""

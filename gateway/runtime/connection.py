@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.calls.peer_state import Peer, transport_fault
+from gateway.calls.faults import transport_fault
+from gateway.calls.peer_state import Peer
 from gateway.calls.restart import RestartMachine, RestartPolicy
 from gateway.protocol.errors import Fault
 from gateway.runtime.bounds import link_limits

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.calls.peer_state import FLOOD_BURST
+from gateway.calls.flood import FLOOD_BURST
 from gateway.config.model import PeerConfig
 from gateway.protocol.jsonrpc import Id
 from tests.gateway.calls.kit import Desk, Message, Service, text

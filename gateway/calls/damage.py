@@ -1,0 +1,114 @@
+"""What a peer sends that is no message, and what it does not send: junk, damaged answers, silence.
+
+Owns the counting, what is kept of junk, and when a peer is started anew because of it. A call whose answer is
+damaged is ended here; everything else about calls is the peer's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.calls.call import Call, Reply
+from gateway.protocol import jsonrpc
+from gateway.protocol.errors import Fault
+from gateway.protocol.jsonrpc import BadMessage, Salvaged
+
+if TYPE_CHECKING:
+    from gateway.calls.peer_state import Peer
+
+MOST_DAMAGE = 20
+"""Damaged answers in a row, with no good one between, after which a peer is started anew."""
+MOST_SILENCE = 3
+"""Calls that a peer has left unanswered, one after the other and without a word, before it is started anew."""
+MOST_JUNK = 1000
+"""Pieces of junk that are recorded of one peer."""
+
+
+class Damage:
+    """The record of one peer's failings."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._junk = 0
+        self._damage = 0
+        self._silence = 0
+        self._silent_until = 0
+
+    def spoke(self) -> None:
+        """The peer has said something."""
+        self._silence = 0
+
+    def answered(self) -> None:
+        """The peer has given a good answer."""
+        self._damage = 0
+
+    def renewed(self) -> None:
+        """The peer starts anew, with nothing held against it."""
+        self._damage = self._silence = 0
+
+    def stray(self, data: bytes, why: str, *, size: int) -> None:
+        """Bytes that are no message: kept, counted, and answered for where their id can be read."""
+        self._record(data, why, size)
+        if why in ("too-large", "unfinished", "not-utf8", "partial"):
+            reason = "frame_too_large" if why in ("too-large", "unfinished") else "peer_protocol"
+            self._end(jsonrpc.salvage(data), reason, why)
+
+    def bad(self, data: bytes, bad: BadMessage) -> None:
+        """A line that is no message: several in one are taken apart, the answer in it is given up where it shows."""
+        parts = jsonrpc.split(data) if bad.reason in ("not-json", "batch") else []
+        self._record(data[:4096], bad.reason, len(data))
+        if parts and parts[0] != data:
+            for part in parts:
+                self._peer.message(part)
+            return
+        reason = "frame_too_large" if bad.reason in ("number", "too-deep") else "peer_protocol"
+        self._end(bad.salvaged, reason, bad.message)
+
+    def _end(self, salvaged: Salvaged, reason: str, why: str) -> None:
+        """End the call that a damaged answer belongs to; a request of the peer has ids of its own."""
+        if salvaged.id is None or salvaged.kind == "request":
+            return
+        call = self._peer.pending.pop(salvaged.id, None)
+        if call is None:
+            return
+        message = "message too large" if reason == "frame_too_large" else "the answer is damaged"
+        fault = Fault(
+            code="io",
+            message=f"{self._peer.name}: {message} ({why})",
+            reason=reason,
+            outcome="unknown",
+            peer=self._peer.name,
+        )
+        call.session.answered(call, Reply(fault=fault))
+        self._damage += 1
+        if self._damage == MOST_DAMAGE:
+            self._peer.renew("peer_protocol", f"it has given {MOST_DAMAGE} damaged answers in a row")
+
+    def was_silent(self, call: Call) -> None:
+        """A call that was sent has met its deadline. Where that is all that happens, the peer is started anew.
+
+        Calls that were in flight together count as one.
+        """
+        peer = self._peer
+        id_ = call.peer_id
+        if not isinstance(id_, int) or id_ <= self._silent_until:
+            return
+        self._silent_until = peer.last_id
+        self._silence += 1
+        if (
+            self._silence == MOST_SILENCE
+            and peer.is_ready
+            and peer.link is not None
+            and not peer.link.stamped
+        ):
+            self._peer.renew("silent", f"it has left {MOST_SILENCE} calls unanswered and said nothing else")
+
+    def _record(self, data: bytes, why: str, size: int) -> None:
+        peer = self._peer
+        self._junk += 1
+        if self._junk == 1 and peer.sessions:
+            peer.sessions[0].flows.notice(
+                f"{self._peer.name} sends what is no message ({why}); it is recorded and passed over"
+            )
+        if self._junk <= MOST_JUNK:
+            peer.record("raw", data, x={"why": why, "bytes": size})

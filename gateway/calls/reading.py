@@ -1,0 +1,29 @@
+"""Small readings of params that more than one module needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.jsonrpc import Envelope
+from transports.base import Id
+
+
+def read_member(envelope: Envelope, name: str) -> Id | None:
+    """Return the id that a notification names in its params, or None where it has no readable one."""
+    try:
+        return jsonrpc.as_id(msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any]).get(name))
+    except msgspec.DecodeError:
+        return None
+
+
+def subscription_id(envelope: Envelope) -> Id | None:
+    """Return the id of the subscription that a notification of the modern era came under."""
+    try:
+        params = msgspec.json.decode(envelope.params or b"{}", type=dict[str, Any])
+    except msgspec.DecodeError:
+        return None
+    meta = params.get("_meta")
+    return jsonrpc.as_id(meta.get(mcp.META_SUBSCRIPTION)) if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
