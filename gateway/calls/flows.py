@@ -232,6 +232,8 @@ class Flows:
             if request.method == "tools/call" and session.catalog.is_held(peer, original):
                 session.finish(call, Reply(fault=held_back(peer, name)))
                 return
+            if self._resumes(request, peer, original):
+                return
             params = renamed(request, original, name)
             if params is not None:
                 call.params = params
@@ -253,10 +255,18 @@ class Flows:
             peer = session.catalog.find_uri(uri)
             if peer is None:
                 session.finish(call, Reply(fault=self._nobody("resources/list", uri)))
-            else:
+            elif not self._resumes(request, peer, uri):
                 session.submit(call, session.seats[peer].peer(session, request))
 
         run(session, self._fetch_unknown(request, "resources/list", "resources/templates/list"), found)
+
+    def _resumes(self, request: Request, peer: str, name: str) -> bool:
+        """Whether a request whose owner had to be looked up goes on with a suspended call, or cannot."""
+        try:
+            return self._session.resumes(request, peer, name)
+        except msgspec.DecodeError as fault:
+            self._session.malformed(request, fault)
+            return True
 
     def _fetch_unknown(self, request: Request, *methods: str) -> Flow:
         session = self._session

@@ -96,7 +96,7 @@ class Session:
         try:
             handler(request)
         except msgspec.DecodeError as fault:
-            self._malformed(request, fault)
+            self.malformed(request, fault)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             self._failed(request, fault)
 
@@ -115,7 +115,7 @@ class Session:
             self.deny(request, reply)
         self.exchange.failed(fault)
 
-    def _malformed(self, request: Request, fault: msgspec.DecodeError) -> None:
+    def malformed(self, request: Request, fault: msgspec.DecodeError) -> None:
         """Something in the params, which are JSON, has another shape than its place wants."""
         reply = bad_params(f"`params` of `{request.method}` are malformed: {fault}")
         if request.call is None:
@@ -169,9 +169,8 @@ class Session:
 
     def forward(self, request: Request, seat: Seat, *, name: str = "", params: bytes | None = None) -> None:
         """Record a request and send it to a peer of `seat`, translated where the eras differ."""
-        if request.core.era == "modern" and b'"requestState"' in request.data:  # noqa: SIM102 - rare, then slow
-            if self.suspensions.resume(request, seat.name, name):
-                return
+        if self.resumes(request, seat.name, name):
+            return
         peer = seat.peer(self, request)
         call = self.open_call(request, peer=seat.name, name=name)
         if call is None:
@@ -179,6 +178,18 @@ class Session:
         if params is not None:
             call.params = params
         self.submit(call, peer)
+
+    def resumes(self, request: Request, peer: str, name: str) -> bool:
+        """Whether a request for `name` of a peer goes on with a suspended call; it has then been taken care of.
+
+        Raises:
+            msgspec.ValidationError: If what it goes on with is of another shape.
+        """
+        return (
+            request.core.era == "modern"
+            and b'"requestState"' in request.data
+            and self.suspensions.resume(request, peer, name)
+        )
 
     def open_call(
         self, request: Request, *, peer: str = "", name: str = "", op: int = 0, parent: int | None = None

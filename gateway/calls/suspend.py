@@ -155,10 +155,15 @@ class Suspensions:
         waiting = self._suspended.get(retry.state)
         problem = _problem(waiting, retry, (peer, request.method, name))
         if waiting is None or problem:
-            self._session.deny(request, bad_params(problem))
+            if request.call is None:
+                self._session.deny(request, bad_params(problem))
+            else:
+                self._session.finish(request.call, Reply(fault=bad_params(problem)))
             return True
         op = waiting.call.op
-        fresh = self._session.open_call(request, peer=peer, name=name, op=op, parent=waiting.seq)
+        fresh = request.call or self._session.open_call(
+            request, peer=peer, name=name, op=op, parent=waiting.seq
+        )
         if fresh is not None:
             self._rebind(waiting, fresh)
             self._go_on(waiting, retry.responses)

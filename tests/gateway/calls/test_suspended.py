@@ -368,3 +368,30 @@ def test_a_dead_peer_is_not_answered() -> None:
     retries(core, state, {name: YES})
 
     assert not [frame for frame in desk.tap.frames[mark:] if frame.way == ">peer"]
+
+
+def test_a_core_comes_back_though_its_peers_list_has_changed_meanwhile() -> None:
+    a, b = Service(tools=["run"]), Service(tools=["walk"])
+    desk = Desk({"a": a, "b": b})
+    core = desk.core("modern")
+    core.asks("tools/list")
+    core.gets()
+    core.calls("run", id=2)
+    asked = a.gets("tools/call")
+    a.asks("elicitation/create", {"message": "Name?"}, id="q")
+    desk.passes(0.1)
+    state, asks = asked_once(core)
+    (key,) = asks
+    a.tells("notifications/tools/list_changed")
+    again = {"name": "run", "arguments": {"a": 1}, "requestState": state}
+    core.asks("tools/call", again | {"inputResponses": {key: {"action": "no such"}}}, id=3)
+    assert "is no answer" in core.gets_error()["message"]
+    a.tells("notifications/tools/list_changed")
+    core.asks("tools/call", again | {"inputResponses": "none"}, id=4)
+    assert "malformed" in core.gets_error()["message"]
+    a.tells("notifications/tools/list_changed")
+    core.asks("tools/call", again | {"inputResponses": {key: YES}}, id=5)
+    assert a.gets()["result"] == YES
+    assert a.hears_nothing
+    a.answers(asked, text("3"))
+    assert core.gets() == {"jsonrpc": "2.0", "id": 5, "result": {"resultType": "complete", **text("3")}}
