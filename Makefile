@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test tools conformance reference lint check clean
+.PHONY: help demo test tools conformance reference picture lint check clean
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -41,6 +41,9 @@ conformance: tools ## Score against the official MCP conformance suite and print
 
 reference: .venv/.synced ## Write the reference pages from the code
 	$(RUN) -m tests.reference_pages
+
+picture: .venv/.synced ## Draw the picture of the README anew from a real run
+	$(RUN) -m tests.picture
 
 lint: .venv/.synced ## Format, lint, types and import contracts
 	.venv/bin/ruff format --check .

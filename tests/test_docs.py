@@ -7,6 +7,7 @@ every line that begins with `tieline` is a command of ours.
 from __future__ import annotations
 
 import ast
+import html
 import json
 import re
 import shlex
@@ -23,6 +24,7 @@ import yaml
 from gateway.cli import output
 from gateway.cli.main import application
 from gateway.config import parse
+from tests.picture import drawn
 from tests.reference_pages import PAGES, REFERENCE
 
 ROOT = Path(__file__).parents[1]
@@ -196,3 +198,36 @@ def test_the_gateway_of_the_compose_file_has_a_right_configuration() -> None:
     assert config.telemetry.prometheus is not None
     scraped = yaml.safe_load(COMPOSE["configs"]["prometheus"]["content"])["scrape_configs"][0]
     assert scraped["static_configs"][0]["targets"] == [f"127.0.0.1:{config.telemetry.prometheus.port}"]
+
+
+def test_the_picture_shows_what_a_run_prints_and_fetches_nothing() -> None:
+    picture = (ROOT / "docs" / "images" / "demo.svg").read_text()
+    shown = html.unescape(picture).replace("\N{NO-BREAK SPACE}", " ")
+
+    for part in (
+        "tieline demo",
+        "database",
+        "lsp",
+        "cancelled",
+        "elicitation",
+        "0 not as scripted.",
+        "(sealed)",
+    ):
+        assert part in shown
+    assert "wrong" not in shown
+    assert set(re.findall(r"https?://[^\s\"')]+", picture)) <= {
+        "http://www.w3.org/2000/svg",
+        "https://www.textualize.io",
+    }
+    assert str(Path.home()) not in shown
+
+
+def test_the_picture_is_drawn_from_the_output_of_the_demo(tmp_path: Path) -> None:
+    output = f"gateway {tmp_path}/x\n\x1b[32mok\x1b[0m " + "long " * 40 + "\n97 frames in 8 s\nnot shown\n"
+
+    shown = html.unescape(drawn(output, tmp_path)).replace("\N{NO-BREAK SPACE}", " ")
+
+    assert "gateway demo/x" in shown
+    assert "97 frames in 8 s" in shown
+    assert "not shown" not in shown
+    assert str(tmp_path) not in shown

@@ -249,5 +249,6 @@ def _text(result: types.CallToolResult) -> str:
 
 
 def _first(text: str) -> str:
-    lines = text.strip().replace("\t", "  ").splitlines()
+    # The fence of a block of code says nothing to a reader of one line.
+    lines = [line for line in text.strip().replace("\t", "  ").splitlines() if not line.startswith("```")]
     return f"{lines[0]} (+{len(lines) - 1} lines)" if len(lines) > 1 else "".join(lines)
