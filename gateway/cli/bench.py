@@ -12,16 +12,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gateway.cli.output import console, examples, print_json
+from gateway.cli.output import NO, CliError, console, examples, print_json
 
 ECHO = Path(__file__).with_name("bench_echo.py")
 WARM_UP = 50
+BUDGET_RATIO = 5.0
+"""The most that recording may add to a call, as a multiple of the direct call in the same run."""
+TRIES = 3
 
 
 @dataclass(slots=True)
@@ -40,15 +43,22 @@ class Contender:
         """Start it and shake hands."""
         state = {**os.environ, "TIELINE_STATE_DIR": str(directory)}
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=state, bufsize=0
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=state,
+            bufsize=0,
         )
-        hello = b'"params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}'
+        hello = b'"params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":%b}'
+        hello %= b'{"name":"bench","version":"1"}'
         self.ask(b'"method":"initialize",' + hello)
         self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
 
     def say(self, data: bytes) -> None:
         """Write to its stdin."""
-        assert self.process is not None and self.process.stdin is not None
+        assert self.process is not None
+        assert self.process.stdin is not None
         view = memoryview(data)
         while view:
             view = view[os.write(self.process.stdin.fileno(), view) :]
@@ -59,7 +69,8 @@ class Contender:
         Raises:
             EOFError: If it ends before.
         """
-        assert self.process is not None and self.process.stdout is not None
+        assert self.process is not None
+        assert self.process.stdout is not None
         fd = self.process.stdout.fileno()
         while count:
             chunk = os.read(fd, 65536)
@@ -82,7 +93,9 @@ class Contender:
         for _ in range(count // in_flight):
             first = self.next_id + 1
             self.next_id += in_flight
-            self.say(b"".join(b'{"jsonrpc":"2.0","id":%d,%b}\n' % (first + i, inner) for i in range(in_flight)))
+            self.say(
+                b"".join(b'{"jsonrpc":"2.0","id":%d,%b}\n' % (first + i, inner) for i in range(in_flight))
+            )
             self.read_lines(in_flight)
         return count / (time.perf_counter() - begun)
 
@@ -90,7 +103,8 @@ class Contender:
         """End it: close its stdin, then wait."""
         if self.process is None:
             return
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.close()
         try:
             self.process.wait(10)
@@ -134,7 +148,25 @@ def pin(cpu: int) -> None:
         os.sched_setaffinity(0, {cpu})
 
 
-def run(*, size: int, rounds: int, calls: int, pinned: bool) -> dict[str, object]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What one run measured. Times in µs."""
+
+    size: int
+    pinned: bool
+    direct_us: float
+    recording_us: float
+    added_us: float
+    added_ratio: float
+    """Added time over the time of a direct call, both of the best round."""
+    direct_p99_us: float
+    recording_p99_us: float
+    direct_calls_per_s: int
+    """With 64 in flight."""
+    recording_calls_per_s: int
+
+
+def run(*, size: int, rounds: int, calls: int, pinned: bool) -> Figures:
     """Measure, and return the figures."""
     echo = [sys.executable, "-S", "-E", str(ECHO)]
     tieline = [sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())"]
@@ -142,42 +174,67 @@ def run(*, size: int, rounds: int, calls: int, pinned: bool) -> dict[str, object
         pin(min(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name:
         directory = Path(name)
-        contenders = [
-            Contender("direct", echo),
-            Contender("recording", [*tieline, "record", "--out", str(directory / "recordings"), "--", *echo]),
-        ]
+        direct = Contender("direct", echo)
+        recording = Contender("recording", [*tieline, "record", "--out", str(directory / "r"), "--", *echo])
+        contenders = (direct, recording)
         try:
             for contender in contenders:
                 contender.start(directory)
             measure(contenders, size=size, rounds=rounds, calls=calls)
-            throughput = {c.name: round(c.burst(call_of(size), 6400, 64)) for c in contenders}
+            rates = [round(contender.burst(call_of(size), 6400, 64)) for contender in contenders]
         finally:
             for contender in contenders:
                 contender.stop()
-    direct, recording = contenders
     added = recording.best_us - direct.best_us
-    return {
-        "size": size,
-        "pinned": pinned,
-        "direct_us": round(direct.best_us, 1),
-        "recording_us": round(recording.best_us, 1),
-        "added_us": round(added, 1),
-        "added_ratio": round(added / direct.best_us, 2),
-        "direct_p99_us": round(direct.p99_us, 1),
-        "recording_p99_us": round(recording.p99_us, 1),
-        "calls_per_s_64_in_flight": throughput,
-    }
+    return Figures(
+        size=size,
+        pinned=pinned,
+        direct_us=round(direct.best_us, 1),
+        recording_us=round(recording.best_us, 1),
+        added_us=round(added, 1),
+        added_ratio=round(added / direct.best_us, 2),
+        direct_p99_us=round(direct.p99_us, 1),
+        recording_p99_us=round(recording.p99_us, 1),
+        direct_calls_per_s=rates[0],
+        recording_calls_per_s=rates[1],
+    )
+
+
+def show(figures: Figures) -> None:
+    """Print a table."""
+    from rich.table import Table
+
+    pinned = ", pinned to one processor" if figures.pinned else ""
+    table = Table("", "direct", "recording", title=f"{figures.size} B calls, stdio to stdio{pinned}")
+    table.add_row("p50 of the best round, µs", f"{figures.direct_us}", f"{figures.recording_us}")
+    table.add_row("p99, µs", f"{figures.direct_p99_us}", f"{figures.recording_p99_us}")
+    table.add_row(
+        "calls/s, 64 in flight", f"{figures.direct_calls_per_s:,}", f"{figures.recording_calls_per_s:,}"
+    )
+    console().print(table)
+    console().print(f"added: {figures.added_us} µs, {figures.added_ratio} times the direct call")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    @app.command(epilog=examples("tieline bench", "tieline bench --size 65536 --json"))
+
+    @app.command(
+        epilog=examples("tieline bench", "tieline bench --size 65536 --json", "tieline bench --check")
+    )
     def bench(
         *,
         size: Annotated[int, typer.Option(help="Bytes of a request.")] = 300,
         rounds: Annotated[int, typer.Option(help="Rounds; contenders take turns.")] = 25,
         calls: Annotated[int, typer.Option(help="Calls a round.")] = 60,
-        pinned: Annotated[bool, typer.Option(help="Put everything on one processor: the least noise.")] = True,
+        pinned: Annotated[
+            bool, typer.Option(help="Put everything on one processor: the least noise.")
+        ] = True,
+        check: Annotated[
+            bool,
+            typer.Option(
+                "--check", help=f"End with 1 where more than {BUDGET_RATIO} times a direct call is added."
+            ),
+        ] = False,
         json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     ) -> None:
         """Measure what the gateway adds to a call.
@@ -185,16 +242,16 @@ def register(app: typer.Typer) -> None:
         Compares with a direct connection in the same run: stdio to stdio, recording on.
         """
         figures = run(size=size, rounds=rounds, calls=calls, pinned=pinned)
+        tries = 1
+        while check and figures.added_ratio > BUDGET_RATIO and tries < TRIES:
+            # A figure over the budget is suspicious first: the machine may have been busy.
+            again = run(size=size, rounds=rounds, calls=calls, pinned=pinned)
+            figures = min(figures, again, key=lambda found: found.added_ratio)
+            tries += 1
         if json:
-            print_json(figures)
-            return
-        from rich.table import Table
-
-        table = Table("", "direct", "recording", title=f"{size} B calls, stdio to stdio{', pinned' if pinned else ''}")
-        table.add_row("p50 of the best round, µs", str(figures["direct_us"]), str(figures["recording_us"]))
-        table.add_row("p99, µs", str(figures["direct_p99_us"]), str(figures["recording_p99_us"]))
-        rates = figures["calls_per_s_64_in_flight"]
-        assert isinstance(rates, dict)
-        table.add_row("calls/s, 64 in flight", *(f"{rate:,}" for rate in rates.values()))
-        console().print(table)
-        console().print(f"added: {figures['added_us']} µs, {figures['added_ratio']} × the direct call")
+            print_json(asdict(figures))
+        else:
+            show(figures)
+        if check and figures.added_ratio > BUDGET_RATIO:
+            why = f"{figures.added_ratio} times a direct call is added, the budget is {BUDGET_RATIO} (best of {tries})"
+            raise CliError(why, hint="Measure again when the machine is quiet", code=NO)

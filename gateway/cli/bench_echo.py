@@ -8,7 +8,7 @@ import os
 import re
 
 INITIALIZED = (
-    b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench-echo","version":"1"}}'
+    b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"e","version":"1"}}'
 )
 TOOLS = b'{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}'
 ID = re.compile(rb'"id":(\d+|"[^"]*")')
