@@ -21,7 +21,7 @@ Body: TypeAlias = Callable[[Frame], bytes]
 """How a body is had: `Recording.body`, or `inline_body` where blobs do not matter."""
 
 TROUBLE: frozenset[Kind] = frozenset(("error", "timeout", "late", "drop", "fault", "divergence", "lost"))
-"""Kinds that always mean that something went wrong."""
+"""Kinds that always mean that something went wrong, but for a request that its asker took back."""
 
 
 class _Result(msgspec.Struct):
@@ -40,8 +40,15 @@ def inline_body(frame: Frame) -> bytes:
     return bytes(frame.body)
 
 
+def is_cancelled(frame: Frame) -> bool:
+    """Whether a frame says that whoever had asked takes a request back, which is nobody's mistake."""
+    return frame.kind == "drop" and frame.re is not None
+
+
 def is_trouble(frame: Frame, body: Body = inline_body) -> bool:
     """Whether a frame tells of something that went wrong: also a tool's result that says so itself."""
+    if is_cancelled(frame):
+        return False
     if frame.kind in TROUBLE:
         return True
     if frame.kind == "exit":
@@ -204,6 +211,8 @@ class Calls:
     name: str
     calls: int = 0
     errors: int = 0
+    cancelled: int = 0
+    """Taken back by whoever had asked."""
     unanswered: int = 0
     took: array[int] = field(default_factory=lambda: array("q"))
 
@@ -231,6 +240,7 @@ class Summary:
     duration_ns: int = 0
     calls: int = 0
     errors: int = 0
+    cancelled: int = 0
     unanswered: int = 0
     kinds: Counter[str] = field(default_factory=Counter[str])
     peers: Counter[str] = field(default_factory=Counter[str])
@@ -284,6 +294,10 @@ def _count(result: Summary, pair: Pair, body: Body) -> None:
     if pair.answer is None or pair.answer.kind == "lost":
         calls.unanswered += 1
         result.unanswered += 1
+        return
+    if is_cancelled(pair.answer):
+        calls.cancelled += 1
+        result.cancelled += 1
         return
     if pair.took_ns is not None:
         calls.took.append(pair.took_ns)

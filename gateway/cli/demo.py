@@ -195,10 +195,9 @@ def _show_recording(stage: Path) -> list[str]:
     for line in (f"tieline frames {where} --errors", f"tieline frames {where} --method 'tools/*' --peer lsp"):
         say.print(f"  $ {line}", markup=False, soft_wrap=True)
     unanswered = sum(calls.unanswered for calls in counts.methods.values() if calls.method == "tools/call")
-    taken_back = sum(frame.kind == "drop" and frame.re is not None for frame in recording)
-    if (unanswered, taken_back) != (0, 1):
+    if (counts.cancelled, unanswered) != (1, 0):
         return [
-            f"one call to be taken back and all others answered, not {taken_back} and {unanswered} without"
+            f"one call to be cancelled and all others answered, not {counts.cancelled} and {unanswered} without"
         ]
     return []
 

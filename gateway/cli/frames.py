@@ -176,6 +176,7 @@ def as_json(recording: Recording, counted: Summary) -> dict[str, object]:
         "duration_ns": counted.duration_ns,
         "calls": counted.calls,
         "errors": counted.errors,
+        "cancelled": counted.cancelled,
         "unanswered": counted.unanswered,
         "kinds": dict(counted.kinds),
         "peers": dict(counted.peers),
@@ -187,6 +188,7 @@ def as_json(recording: Recording, counted: Summary) -> dict[str, object]:
                 "name": calls.name,
                 "calls": calls.calls,
                 "errors": calls.errors,
+                "cancelled": calls.cancelled,
                 "unanswered": calls.unanswered,
                 "p50_ns": calls.p50_ns,
                 "p95_ns": calls.p95_ns,
@@ -205,10 +207,10 @@ def show_summary(recording: Recording, counted: Summary) -> None:
     out = console()
     out.print(
         f"{counted.frames} frames in {took(counted.duration_ns) or '0 s'}, {counted.calls} calls, "
-        f"{counted.errors} errors, {counted.unanswered} without an answer ({recording.state})",
+        f"{counted.errors} errors, {counted.cancelled} cancelled, {counted.unanswered} without an answer ({recording.state})",
         markup=False,
     )
-    numbers = ("calls", "errors", "lost", "p50", "p95", "max")
+    numbers = ("calls", "errors", "cancelled", "lost", "p50", "p95", "max")
     out.print(
         table(
             ("peer", "method", "name", *numbers),
@@ -229,6 +231,7 @@ def _calls(calls: Calls) -> tuple[str, ...]:
         printable(calls.name),
         str(calls.calls),
         str(calls.errors or ""),
+        str(calls.cancelled or ""),
         str(calls.unanswered or ""),
         took(calls.p50_ns),
         took(calls.p95_ns),

@@ -134,6 +134,19 @@ def test_the_summary_counts_each_call_once() -> None:
     assert counted.peers["lsp"] == 4
 
 
+def test_a_call_that_its_asker_took_back_is_cancelled_and_neither_an_error_nor_unanswered() -> None:
+    frames = [
+        frame(1, kind="request", method="tools/call"),
+        frame(2, kind="drop", re=1, x={"reason": "the user changed his mind"}),
+        frame(3, kind="drop", x={"reason": "ambiguous"}),
+    ]
+    counted = summary(frames)
+    assert (counted.calls, counted.errors, counted.cancelled, counted.unanswered) == (1, 0, 1, 0)
+    [calls] = counted.busiest()
+    assert (calls.errors, calls.cancelled, list(calls.took)) == (0, 1, [])
+    assert [row.frame.seq for row in rows(frames, Query(errors=True))] == [3]
+
+
 def test_messages_that_the_gateway_made_itself_are_counted() -> None:
     counted = summary([frame(1, b"{}", "request", flags=("synthetic",)), frame(2, kind="response", re=1)])
     assert (counted.frames, counted.calls) == (2, 1)

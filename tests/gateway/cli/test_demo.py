@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from recordings.store import open_recording
+from recordings.views import summary
 
 START = "import sys; from gateway.cli.main import main; sys.exit(main())"
 
@@ -27,6 +28,8 @@ def test_the_demo_happens_as_scripted_and_leaves_a_recording_and_no_process(tmp_
         assert outcome in done.stdout
     [where] = (out / "recordings").iterdir()
     recording = open_recording(where)
+    counted = summary(recording, recording.body)
+    assert (counted.cancelled, counted.unanswered) == (1, 0)
     assert {frame.peer for frame in recording} >= {"database", "files", "lsp"}
 
 

@@ -157,7 +157,7 @@ def test_damage_is_bad_input_that_names_the_place_and_the_way_out(
 
 
 def test_the_summary_counts_calls(tieline: Any, path: Path) -> None:
-    assert "3 calls, 1 errors, 1 without an answer (sealed)" in tieline("frames", path, "--summary").out
+    assert "3 calls, 1 errors, 0 cancelled, 1 without an answer (sealed)" in tieline("frames", path, "--summary").out
     counted = json.loads(tieline("frames", path, "--summary", "--json").out)
     assert (counted["frames"], counted["calls"], counted["errors"], counted["unanswered"]) == (7, 3, 1, 1)
     assert counted["methods"][0]["calls"] == 1
