@@ -207,7 +207,8 @@ def show_summary(recording: Recording, counted: Summary) -> None:
     out = console()
     out.print(
         f"{counted.frames} frames in {took(counted.duration_ns) or '0 s'}, {counted.calls} calls, "
-        f"{counted.errors} errors, {counted.cancelled} cancelled, {counted.unanswered} without an answer ({recording.state})",
+        f"{counted.errors} errors, {counted.cancelled} cancelled, {counted.unanswered} without an answer "
+        f"({recording.state})",
         markup=False,
     )
     numbers = ("calls", "errors", "cancelled", "lost", "p50", "p95", "max")
