@@ -22,23 +22,20 @@ if TYPE_CHECKING:
     from gateway.calls.core_state import Core
 
 
-class Request:
+class Request(msgspec.Struct, eq=False):
     """One request of a core while it is being routed: not yet a call, not yet recorded."""
 
-    __slots__ = ("call", "core", "data", "envelope", "id", "meta", "method", "origin", "seq")
-
-    def __init__(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
-        self.core = core
-        self.data = data
-        self.envelope = envelope
-        self.origin = origin
-        self.id: Id = envelope.id  # pyright: ignore[reportAttributeAccessIssue] - kind_of has checked it
-        self.method = envelope.method
-        self.meta: mcp.MetaView | None = None
-        """The reserved `_meta`; read for every request of the modern era, and where it is needed."""
-        self.seq = -1
-        self.call: Call | None = None
-        """What it was opened as; None until then, and where it is answered at once."""
+    core: Core
+    data: bytes
+    envelope: Envelope
+    origin: Origin | None
+    id: Id
+    method: str
+    meta: mcp.MetaView | None = None
+    """The reserved `_meta`; read for every request of the modern era, and where it is needed."""
+    seq: int = -1
+    call: Call | None = None
+    """What it was opened as; None until then, and where it is answered at once."""
 
 
 def renamed(request: Request, original: str, name: str) -> bytes | None:

@@ -89,7 +89,7 @@ class Session:
 
     def core_asked(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
         """One request of the core."""
-        request = Request(core, data, envelope, origin)
+        request = Request(core, data, envelope, origin, envelope.id, envelope.method)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         if not admit(self, request):
             return
         handler = self._handlers.get(request.method, self.router.unknown)
