@@ -37,6 +37,10 @@ _SECRET_WORDS = frozenset(
         "dsn",
     )
 )
+_NO_SECRETS = frozenset(("PWD", "OLDPWD"))
+"""The working directory of every shell, whatever `pwd` means elsewhere."""
+_PLACES = frozenset(("file", "path", "dir", "directory"))
+"""Last words of names that say where a secret lies: `TOKEN_FILE`, which itself is none."""
 _USERINFO = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 _SCHEMES = ("bearer ", "basic ", "token ")
 MIN_GUESSED = 8
@@ -47,7 +51,10 @@ MIN_REDACTED = 4
 
 def looks_secret(name: str) -> bool:
     """Whether the name of a variable or header says that it holds a secret: `API_KEY`, `apiKey`."""
-    return any(word.lower() in _SECRET_WORDS for word in _WORDS.findall(name))
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if name in _NO_SECRETS or (words and words[-1] in _PLACES):
+        return False
+    return any(word in _SECRET_WORDS for word in words)
 
 
 def secrets_in(name: str, value: str) -> set[str]:

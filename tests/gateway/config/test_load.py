@@ -336,6 +336,11 @@ def test_headers_of_a_recorded_url_may_name_variables_and_what_these_hold_is_sec
     assert "as it is: yes" not in secrets
 
 
+def test_the_working_directory_of_the_shell_is_recorded_as_it_is() -> None:
+    environ = {"PWD": "/home/somebody/project", "OLDPWD": "/home/somebody", "DB_PWD": "not-a-real-one"}
+    assert for_one_peer(command=["server"], environ=environ).secret_values() == {"not-a-real-one"}
+
+
 @pytest.mark.parametrize(
     ("lines", "says"),
     [

@@ -208,6 +208,18 @@ def test_a_name_with_a_secret_word_looks_secret(name: str) -> None:
     assert looks_secret(name)
 
 
+@pytest.mark.parametrize(
+    "name", ["PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS_FILE", "TOKEN_PATH", "PASSWORD_STORE_DIR"]
+)
+def test_a_place_is_no_secret_and_least_of_all_the_working_directory(name: str) -> None:
+    assert not looks_secret(name)
+
+
+def test_a_password_called_pwd_is_still_one() -> None:
+    assert looks_secret("DB_PWD")
+    assert looks_secret("pwd")
+
+
 @pytest.mark.parametrize("name", ["PATH", "MONKEY", "KEYBOARD", "tokenizer", "AUTHOR", "max_tokens"])
 def test_a_name_that_only_contains_such_a_word_does_not(name: str) -> None:
     assert not looks_secret(name)
