@@ -93,7 +93,7 @@ class Ledger:
         elif facts.kind == "hook":
             self._entry(facts.at, "info", "event_hook.end", "hook has answered", facts.peer,
                         {"event_id": f"event-{facts.seq}"}, _of(facts))  # fmt: skip
-        elif facts.kind == "drop":
+        elif facts.kind == "drop" and facts.re is None:
             self._entry(facts.at, "warn", "messages.dropped", "messages dropped", facts.peer, {}, _of(facts))
 
     def missed(self, at: int, frames: int) -> None:

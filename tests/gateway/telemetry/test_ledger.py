@@ -127,3 +127,12 @@ def test_params_without_a_canonical_form_have_no_hash_and_are_told_all_the_same(
     session.frame("request", "core>", None, peer="db", method="tools/call", name="t", id=1)
 
     assert "params_hash" not in lines_of(session)[0]["data"]
+
+
+def test_a_call_whose_asker_has_gone_is_cancelled_and_no_message_was_dropped() -> None:
+    session = Session()
+    call = session.calls()
+    session.frame("drop", "inside", peer="db", re=call, x={"reason": "the core has disconnected"})
+    session.frame("drop", "inside", peer="db", x={"notifications": 7})
+    events = [entry["event"] for entry in lines_of(session)]
+    assert events == ["tool_call.start", "tool_call.end", "messages.dropped"]
