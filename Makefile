@@ -13,6 +13,7 @@ export UV_PYTHON_DOWNLOADS := never
 # What the machine trusts, companies' own authorities included. The name of the switch depends on the version.
 export UV_SYSTEM_CERTS := true
 export UV_NATIVE_TLS := true
+export NODE_USE_SYSTEM_CA := 1
 WORKERS ?= 2
 
 help: ## Say what can be made
