@@ -429,17 +429,22 @@ class Peer:
             return
         self.damage.answered()
         session = call.session
-        seq = session.tap.record(
-            kind,
-            "peer>",
-            data,
-            peer=self.name,
-            life=self.life,
-            id=id_,
-            re=call.seq,
-            after=self.delivered,
-            method=call.method,
-        )
+        if self.life == 1:
+            seq = session.tap.plain(
+                kind, "peer>", data, self.name, id_, call.seq, self.delivered, call.method, ""
+            )
+        else:
+            seq = session.tap.record(
+                kind,
+                "peer>",
+                data,
+                peer=self.name,
+                life=self.life,
+                id=id_,
+                re=call.seq,
+                after=self.delivered,
+                method=call.method,
+            )
         if call.then is None and call.shape == "same":
             session.pass_answer(call, data, envelope, seq)
         elif envelope.error:

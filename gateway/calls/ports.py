@@ -24,7 +24,9 @@ class Tap(Protocol):
     at: int
     """Monotonic nanoseconds since the session's start, of the frame recorded last."""
     accepting: bool
-    """Whether a new call may start: False while the recording cannot be written."""
+    """Whether a call may start at all: False where the recording could not even be begun."""
+    must_keep: bool
+    """Whether an answer is given to a core only once it is on disk."""
 
     def now(self) -> int:
         """Return monotonic nanoseconds since the session's start."""
@@ -50,6 +52,14 @@ class Tap(Protocol):
         x: dict[str, Any] | None = None,
     ) -> int:
         """Record one frame and return its `seq`, or -1 where it could not be written. Never raises."""
+        ...
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """As `record`, for a message of a first life of which nothing more is to be said. Takes no keywords: this is
+        what every call pays for, twice."""
         ...
 
     def close(self) -> None:

@@ -234,8 +234,14 @@ class Session:
         """Record a request of the core; -1, and the core refused, where that is impossible."""
         core = request.core
         tap = self.tap
-        seq = (
-            tap.record(
+        if not tap.accepting:
+            seq = -1
+        elif op is None and parent is None and not lane:
+            seq = tap.plain(
+                "request", "core>", request.data, peer, request.id, None, core.delivered, request.method, name
+            )
+        else:
+            seq = tap.record(
                 "request",
                 "core>",
                 request.data,
@@ -248,9 +254,6 @@ class Session:
                 op=op,
                 parent=parent,
             )
-            if tap.accepting
-            else -1
-        )
         request.seq = seq
         if seq < 0:
             core.refuse(request.id, unrecorded())

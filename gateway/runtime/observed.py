@@ -33,7 +33,7 @@ class Watch(Protocol):
 class ObservedTap:
     """A tap and its observer. Implements `calls.ports.Tap`."""
 
-    __slots__ = ("_put", "_tap", "accepting", "at", "now")
+    __slots__ = ("_put", "_tap", "accepting", "at", "must_keep", "now")
 
     def __init__(self, tap: Tap, observer: Observer) -> None:
         self._tap = tap
@@ -41,6 +41,7 @@ class ObservedTap:
         self.now = tap.now
         self.at = tap.at
         self.accepting = tap.accepting
+        self.must_keep = tap.must_keep
 
     def record(self, kind: str, way: str, body: bytes = b"", **rest: Any) -> int:
         """Record a frame, then show it; what could not be recorded is not shown."""
@@ -51,6 +52,13 @@ class ObservedTap:
         if seq >= 0:
             self._put((seq, at, kind, way, body, rest))
         return seq
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Any, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """Record a plain frame, then show it."""
+        return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
 
     def close(self) -> None:
         """Record nothing more."""

@@ -19,7 +19,8 @@ from transports.base import Id
 
 PLAIN_KINDS = frozenset(("request", "response", "error", "notification"))
 MOST_WORDS = 4096
-"""Encoded names that are kept; a peer that makes up more than that pays for each."""
+LONGEST_WORD = 256
+"""Encoded names that are kept, and how long one may be; a peer that makes up more pays for each."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -38,7 +39,7 @@ class Words(dict[tuple[str, str, str, str, str], tuple[bytes, bytes]]):
         if name:
             tail += b',"name":' + encode(name)
         encoded = head, tail + b',"body":'
-        if len(self) < MOST_WORDS:
+        if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
             self[alike] = encoded
         return encoded
 
@@ -47,6 +48,7 @@ class NullTap:
     """A tap of a session that is not recorded: numbers frames, and that is all."""
 
     accepting = True
+    must_keep = False
 
     def __init__(self, *, on_close: Callable[[], None] | None = None) -> None:
         self.at = 0
@@ -63,6 +65,13 @@ class NullTap:
         self.at = time.monotonic_ns() - self._start
         self._seq += 1
         return self._seq - 1
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """Number a frame."""
+        return self.record(kind, way)
 
     def close(self) -> None:
         """Nothing is written any more than before."""
@@ -93,6 +102,9 @@ class RecordingTap:
         self._words = Words()
         self._append = recorder.append_encoded
         self._barrier = recorder.durability == "barrier"
+        self.must_keep = self._barrier and not recorder.serves
+        self._quick_bytes = BLOB_BYTES
+        """Bodies shorter than this may be encoded the quick way; none once a frame is missing that others refer to."""
         self.at = 0
 
     def now(self) -> int:
@@ -119,66 +131,84 @@ class RecordingTap:
         x: dict[str, Any] | None = None,
     ) -> int:
         """Record one frame and return its number, or -1 where it could not be written."""
+        if (
+            body
+            and not (flags or x or parent or op or lane)
+            and life == 1
+            and len(body) < self._quick_bytes
+            and kind in PLAIN_KINDS
+            and b"\n" not in body
+        ):
+            return self.plain(kind, way, body, peer, id, re, after, method, name)
         if self._ended:
             return -1
         seq = self._next
         self._next = seq + 1
-        self.at = time.monotonic_ns() - self._start
-        at = self.at
+        self.at = at = time.monotonic_ns() - self._start
+        frame = Frame(
+            seq=seq,
+            at=at,
+            wall=time.time_ns() if kind in LIFECYCLE else None,
+            kind=kind,  # pyright: ignore[reportArgumentType] - the exchange uses the contract's words
+            peer=peer or None,
+            life=life,
+            way=way,  # pyright: ignore[reportArgumentType]
+            lane=lane or None,
+            id=id,
+            re=_written(re),
+            parent=_written(parent),
+            after=_written(after),
+            op=_written(op),
+            method=method or None,
+            name=name or None,
+            flags=flags,  # pyright: ignore[reportArgumentType]
+            body=Raw(body) if body else NO_BODY,
+            x=x,
+        )
         try:
-            if (
-                body
-                and not (flags or x or parent or op or lane)
-                and life == 1
-                and len(body) < BLOB_BYTES
-                and kind in PLAIN_KINDS
-                and b"\n" not in body
-            ):
-                head, tail = self._words[kind, peer, way, method, name]
-                middle = (
-                    b""
-                    if id is UNSET
-                    else b',"id":%d' % id
-                    if id.__class__ is int
-                    else b',"id":' + encode(id)
-                )
-                if re is not None:
-                    middle += b',"re":%d' % re
-                if after is not None:
-                    middle += b',"after":%d' % after
-                self._append(
-                    b'{"seq":%d,"at":%d,%b%b%b%b}' % (seq, at, head, middle, tail, body), seq=seq, at=at
-                )
-            else:
-                self._recorder.append(
-                    Frame(
-                        seq=seq,
-                        at=at,
-                        wall=time.time_ns() if kind in LIFECYCLE else None,
-                        kind=kind,  # pyright: ignore[reportArgumentType] - the exchange uses the contract's words
-                        peer=peer or None,
-                        life=life,
-                        way=way,  # pyright: ignore[reportArgumentType]
-                        lane=lane or None,
-                        id=id,
-                        re=re,
-                        parent=parent,
-                        after=after,
-                        op=op,
-                        method=method or None,
-                        name=name or None,
-                        flags=flags,  # pyright: ignore[reportArgumentType]
-                        body=Raw(body) if body else NO_BODY,
-                        x=x,
-                    )
-                )
-            # An answer is on disk before the core sees it.
-            if self._barrier and way == "peer>" and kind in ("response", "error"):
-                self._recorder.barrier()
+            self._recorder.append(frame)
+            if self._barrier:
+                self._hold(kind, way)
         except RecordingError as fault:
-            self._on_refusal(fault)
-            return -1
+            return self._missing(fault)
         return seq
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """Record a message of which nothing more is to be said, as most are: a third of the cost of `record`."""
+        if len(body) >= self._quick_bytes or b"\n" in body or self._ended:
+            return self.record(
+                kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name
+            )
+        seq = self._next
+        self._next = seq + 1
+        self.at = at = time.monotonic_ns() - self._start
+        head, tail = self._words[kind, peer, way, method, name]
+        middle = b"" if id is UNSET else b',"id":%d' % id if id.__class__ is int else b',"id":' + encode(id)
+        if re is not None:
+            middle += b',"re":%d' % re
+        if after is not None:
+            middle += b',"after":%d' % after
+        try:
+            self._append(b'{"seq":%d,"at":%d,%b%b%b%b}' % (seq, at, head, middle, tail, body), seq=seq, at=at)
+            if self._barrier:
+                self._hold(kind, way)
+        except RecordingError as fault:
+            return self._missing(fault)
+        return seq
+
+    def _missing(self, fault: RecordingError) -> int:
+        """A frame could not be written: others that refer to it are to be looked at from here on."""
+        self._quick_bytes = 0
+        self._on_refusal(fault)
+        return -1
+
+    def _hold(self, kind: str, way: str) -> None:
+        """An answer is on disk before the core sees it."""
+        if way == "peer>" and kind in ("response", "error"):
+            self._recorder.barrier()
 
     def close(self) -> None:
         """The session has ended; what its peers still do is recorded until `end`."""
@@ -188,3 +218,8 @@ class RecordingTap:
         """Record nothing more, and return the recorder to be sealed."""
         self._ended = True
         return self._recorder
+
+
+def _written(seq: int | None) -> int | None:
+    """Return the number of a frame, unless it is the one that stands for a frame that could not be written."""
+    return seq if seq is None or seq >= 0 else None

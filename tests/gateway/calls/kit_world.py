@@ -77,6 +77,12 @@ class ListTap:
         self._host.log.append(frame)
         return frame.seq
 
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Any, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
+
     def close(self) -> None:
         self.is_closed = True
 
