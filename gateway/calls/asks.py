@@ -6,6 +6,7 @@ Owns the table of open questions: passed to a legacy core under ids of its conne
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.core_state import Core
-from gateway.calls.peer_state import Peer
+from gateway.calls.peer_state import LISTEN, Peer
 from gateway.calls.reading import read_member
 from gateway.calls.suspend import Suspensions
 from gateway.protocol import jsonrpc, mcp
@@ -23,6 +24,11 @@ from transports.base import Id, Origin
 
 if TYPE_CHECKING:
     from gateway.calls.session import Session
+
+_WHOSE = (
+    "calls of several clients are in flight, and {peer} does not say which of them `{method}` is about; "
+    "it can be asked when one call at a time is in flight"
+)
 
 
 class PeerAsk:
@@ -83,6 +89,9 @@ class Asks:
             return
         if len(peer.asks) >= peer.limit:
             self.refuse(ask, -32000, "too many questions are open", known=False)
+            return
+        if call is None and is_ambiguous(session, peer, origin):
+            self.refuse(ask, METHOD_NOT_FOUND, _WHOSE.format(peer=peer.name, method=method))
             return
         core = call.core if call is not None else None
         if core is None:
@@ -198,15 +207,41 @@ class Asks:
 
 
 def about(session: Session, peer: Peer, origin: Origin | None) -> Call | None:
-    """Return the call that a peer's own message is about: its stream's, else the last one that is in flight."""
+    """Return the call that a peer's own message is about: its stream's, else the last one that is in flight.
+
+    None where the transport names a call that has ended, or names none and calls of several cores are in flight:
+    cores of one session may be strangers to each other (stateless HTTP), and a guess would show one's words to
+    another.
+    """
     if origin is not None and origin.about is not None:
-        call = peer.pending.get(origin.about)
-        if call is not None:
-            return call
+        return peer.pending.get(origin.about)
+    found: Call | None = None
     for call in reversed(peer.pending.values()):
         core = call.core
-        if call.session is not session or core is None or call.method == "subscriptions/listen":
+        if core is None or call.session is not session or call.method == LISTEN:
             continue
-        if core.era == "legacy" or call.method in mcp.INPUT_REQUIRED:
-            return call
-    return None
+        if found is None:
+            found = call
+        elif found.core is not core:
+            return None
+    if found is None or found.core is None:
+        return None
+    if found.core.era == "legacy" or found.method in mcp.INPUT_REQUIRED:
+        return found
+    return next((call for call in _of_core(peer, found.core) if call.method in mcp.INPUT_REQUIRED), None)
+
+
+def is_ambiguous(session: Session, peer: Peer, origin: Origin | None) -> bool:
+    """Whether calls of several cores are in flight at a peer that does not say which one it speaks about."""
+    if origin is not None and origin.about is not None:
+        return False
+    cores = {
+        id(call.core)
+        for call in peer.pending.values()
+        if call.core is not None and call.session is session and call.method != LISTEN
+    }
+    return len(cores) > 1
+
+
+def _of_core(peer: Peer, core: Core) -> Iterator[Call]:
+    return (call for call in reversed(peer.pending.values()) if call.core is core)

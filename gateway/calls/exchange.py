@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from gateway.calls.catalog import Judge
 from gateway.calls.core_state import Core
 from gateway.calls.handshake import Handshake
-from gateway.calls.listen import LISTEN
-from gateway.calls.peer_state import Client, Peer
+from gateway.calls.peer_state import LISTEN, Client, Peer
 from gateway.calls.request import Request, client_of, read_meta
 from gateway.calls.session import Session
 from gateway.protocol import jsonrpc, mcp

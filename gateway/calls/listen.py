@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.peer_state import ACKNOWLEDGED
+from gateway.calls.peer_state import ACKNOWLEDGED, LISTEN, UPDATED
 from gateway.calls.reading import subscription_id
 from gateway.calls.request import Request, read_named
 from gateway.calls.steps import Ask, Flow, Settle, run
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
     from gateway.calls.session import Session
-
-LISTEN = "subscriptions/listen"
-UPDATED = "notifications/resources/updated"
 
 
 class Filter(msgspec.Struct):

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 State: TypeAlias = Literal["idle", "starting", "handshake", "ready", "failed", "stopped"]
 
+LISTEN = "subscriptions/listen"
+UPDATED = "notifications/resources/updated"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 TO_ONE = ("notifications/progress", "notifications/cancelled", ACKNOWLEDGED)
 """Notifications that belong to one session, even where several share the peer."""
@@ -409,7 +411,7 @@ class Peer:
         elif method == ACKNOWLEDGED:
             key = subscription_id(envelope)
         call = self.pending.get(key) if key is not None else None
-        if call is None and envelope.id is not msgspec.UNSET:
+        if call is None and key is None and envelope.id is not msgspec.UNSET:
             busy = {id(call.session): call for call in self.pending.values() if call.core is not None}
             call = next(iter(busy.values())) if len(busy) == 1 else None
         return call.session if call is not None else None

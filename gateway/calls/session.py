@@ -18,9 +18,9 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.catalog import Catalog
 from gateway.calls.core_state import Core, mcp_token
 from gateway.calls.flows import Flows
-from gateway.calls.listen import LISTEN, Listens
+from gateway.calls.listen import Listens
 from gateway.calls.news import News
-from gateway.calls.peer_state import Peer
+from gateway.calls.peer_state import LISTEN, Peer
 from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
 from gateway.protocol import jsonrpc, mcp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.calls.session import STATELESS_IDLE_S
-from tests.gateway.calls.kit import Desk
+from tests.gateway.calls.kit import Desk, Service, text
 
 
 def test_requests_of_one_principal_share_a_session_and_its_peer() -> None:
@@ -36,3 +36,72 @@ def test_whoever_comes_back_in_time_keeps_the_session() -> None:
     core.leaves()
     desk.passes(STATELESS_IDLE_S + 1)
     assert desk.exchange.sessions == []
+
+
+def test_a_question_that_may_be_about_anothers_call_is_put_to_nobody() -> None:
+    desk = Desk()
+    calc = desk.services["calc"]
+    ann, bob = desk.core("modern", ephemeral=True), desk.core("modern", ephemeral=True)
+    ann.calls(id=1)
+    bob.calls(id=1)
+    first, second = calc.gets("tools/call"), calc.gets("tools/call")
+    calc.asks("elicitation/create", id="q")
+    desk.passes(1)
+
+    assert "does not say which" in calc.gets()["error"]["message"]
+    assert ann.hears_nothing
+    assert bob.hears_nothing
+    calc.answers(second, text("3"))
+    assert bob.gets_result()["content"]
+    calc.asks("elicitation/create", id="q")
+    desk.passes(1)
+    assert ann.gets_result()["resultType"] == "input_required"
+    assert first
+
+
+def test_a_question_about_a_suspended_call_is_not_put_to_the_next_caller() -> None:
+    desk = Desk()
+    calc = desk.services["calc"]
+    ann, bob = desk.core("modern", ephemeral=True), desk.core("modern", ephemeral=True)
+    ann.calls(id=1)
+    calc.gets("tools/call")
+    calc.asks("elicitation/create", id="q")
+    desk.passes(1)
+    assert ann.gets_result()["resultType"] == "input_required"
+    ann.leaves()
+    bob.calls(id=1)
+    calc.gets("tools/call")
+    calc.asks("elicitation/create", id="r")
+    desk.passes(1)
+
+    assert "error" in calc.gets()
+    assert bob.hears_nothing
+
+
+def test_a_question_on_the_stream_of_a_call_that_has_ended_is_not_about_another() -> None:
+    calc = Service(stamped=True)
+    desk = Desk({"calc": calc})
+    ann, bob = desk.core("modern", ephemeral=True), desk.core("modern", ephemeral=True)
+    ann.calls(id=1)
+    asked = calc.gets("tools/call")
+    calc.answers(asked, text("3"))
+    ann.gets()
+    bob.calls(id=1)
+    calc.gets("tools/call")
+    calc.asks("elicitation/create", id="q", about=asked["id"])
+    desk.passes(1)
+
+    assert "error" in calc.gets()
+    assert bob.hears_nothing
+
+
+def test_a_log_line_that_may_be_about_anothers_call_reaches_nobody() -> None:
+    desk = Desk()
+    calc = desk.services["calc"]
+    ann, bob = desk.core("modern", ephemeral=True), desk.core("modern", ephemeral=True)
+    for core in (ann, bob):
+        core.calls(**{"io.modelcontextprotocol/logLevel": "debug"})
+    calc.tells("notifications/message", {"level": "error", "data": "secret"})
+
+    assert ann.hears_nothing
+    assert bob.hears_nothing
