@@ -5,6 +5,7 @@ Owns the stage (sample data, configuration) and what is shown. The calls are `de
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,7 @@ def play(out: Path | None, mode: Mode) -> int:
     """Set the stage, let the agent play, show the recording; return the exit code."""
     import asyncio
 
+    need_language_server()
     say = console()
     stage = prepare(out)
     say.print("gateway   tieline run tieline.toml --stdio", markup=False)
@@ -83,6 +85,21 @@ def play(out: Path | None, mode: Mode) -> int:
     for what in wrong:
         tell_error(f"not as scripted: expected {what}")
     return NO if wrong else 0
+
+
+def need_language_server() -> None:
+    """Say at once what would otherwise fail half-way.
+
+    Raises:
+        CliError: If the language server that one of the peers serves is not installed.
+    """
+    beside = os.path.dirname(sys.executable)
+    path = os.pathsep.join((beside, os.environ.get("PATH", os.defpath)))
+    if shutil.which("basedpyright-langserver", path=path) is None:
+        raise CliError(
+            "the language server of the demo, basedpyright, is not installed",
+            hint="In a clone: `make demo`, or `uv tool install '.[demo]'`",
+        )
 
 
 def prepare(out: Path | None) -> Path:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.demo import play
+from gateway.cli.output import CliError
 from recordings.store import open_recording
 from recordings.views import summary
 
@@ -40,3 +42,14 @@ def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "not an empty directory" in done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_demo_whose_language_server_is_not_installed_says_so_before_anything_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CliError, match="basedpyright, is not installed") as caught:
+        play(tmp_path / "demo", "auto")
+    assert "'.[demo]'" in str(caught.value.hint)
+    assert not (tmp_path / "demo").exists()
