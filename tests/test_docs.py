@@ -180,7 +180,7 @@ def test_the_tutorial_goes_as_it_says(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_compose_file_has_the_whole_thing() -> None:
     services = COMPOSE["services"]
 
-    assert services.keys() == {"gateway", "nats", "postgres", "prometheus", "locust"}
+    assert services.keys() == {"gateway", "nats", "postgres", "prometheus"}
     assert not any("ports" in service for service in services.values())
     assert {c["source"] for s in services.values() for c in s.get("configs", ())} == COMPOSE["configs"].keys()
     named = {
@@ -194,7 +194,6 @@ def test_the_gateway_of_the_compose_file_has_a_right_configuration() -> None:
     config = parse(text, path=Path("/etc/tieline/tieline.toml"), environ={})
 
     assert config.listen.http is not None
-    assert f"127.0.0.1:{config.listen.http.port}" in COMPOSE["services"]["locust"]["command"][-1]
     assert config.telemetry.prometheus is not None
     scraped = yaml.safe_load(COMPOSE["configs"]["prometheus"]["content"])["scrape_configs"][0]
     assert scraped["static_configs"][0]["targets"] == [f"127.0.0.1:{config.telemetry.prometheus.port}"]
