@@ -7,6 +7,7 @@ One file a family, each with `register(app)`. Only the family that is asked for 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ FAMILIES = (
 """Names of commands, in the order of the help; each is also the name of its module."""
 QUICK = ("run", "record")
 """Families with `quick(arguments)`: the work to do, or None where only the full parser knows."""
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+"""What a write to an output meets that takes no more."""
 
 Work = Callable[[], int]
 
@@ -115,8 +118,9 @@ def _wrong_use(error: Exception) -> int:
     message = str(say() if callable(say) else error).strip().rstrip(".")
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", "tieline")
-    if not message:
-        # No arguments at all: the parser has shown the help.
+    if type(error).__name__ == "NoArgsIsHelpError":
+        # No command was named; the message is the help.
+        sys.stderr.write(f"{message}.\n")
         return WRONG_USE
     tell_error(message, f"Run `{command} --help` for the options and an example")
     return int(getattr(error, "exit_code", WRONG_USE))
@@ -130,7 +134,9 @@ def guarded(work: Work) -> int:
     from gateway.config.mistakes import ConfigError
 
     try:
-        return work()
+        code = work()
+        sys.stdout.flush()
+        return code
     except CliError as error:
         tell_error(str(error), error.hint)
         return error.code
@@ -140,6 +146,17 @@ def guarded(work: Work) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has left, as `head` does. Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output has left, as `head` does.
+        _drop_output()
         return INTERRUPTED + 11
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        tell_error(f"the output cannot be written: {error.strerror}")
+        _drop_output()
+        return BAD_INPUT
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere: Python would complain of it again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

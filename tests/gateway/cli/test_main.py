@@ -182,6 +182,19 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("command", [["--help"], ["status"], ["status", "--json"]])
+def test_an_output_that_takes_no_more_is_one_sentence(command: list[str]) -> None:
+    program = "import sys; from gateway.cli.main import main; sys.exit(main())"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *command], stdout=full, stderr=subprocess.PIPE, timeout=30, check=False
+        )  # fmt: skip
+
+    assert done.returncode == 3
+    assert done.stderr == b"error: the output cannot be written: No space left on device\n"
+
+
 @pytest.mark.parametrize("command", [["run", "nowhere.toml"], ["record"]])
 def test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_rich(
     command: list[str],
