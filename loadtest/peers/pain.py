@@ -276,12 +276,13 @@ async def main() -> None:
     parser.add_argument(
         "--write", type=Path, help="put the table, command and date between the marks of this file"
     )
+    parser.add_argument("--symptom", action="append", choices=list(SYMPTOMS))
     options = parser.parse_args()
     gateways = [one for one in GATEWAYS if not options.only or one.name in options.only]
     for gateway in gateways:
         install(gateway)
     found = remembered()
-    for name in SYMPTOMS:
+    for name in options.symptom or SYMPTOMS:
         for gateway in gateways:
             verdict = found[name][gateway.name] = await ask(gateway, name)
             mark = "right" if verdict.right else "WRONG"

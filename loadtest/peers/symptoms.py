@@ -91,10 +91,12 @@ Symptom = Callable[[Stage, Client], Awaitable[Verdict]]
 
 def text_of(answer: Message) -> str:
     """The text of a tool's result; what came instead, in angle brackets, where there is none."""
+    if "error" in answer:
+        return f"<{answer['error'].get('message', '')[:60]}>"
     try:
         text = answer["result"]["content"][0]["text"]
     except (KeyError, IndexError, TypeError):
-        return f"<{json.dumps(answer)[:60]}>"
+        return f"<HTTP {answer['http']}>" if "http" in answer else "<nothing>"
     return f"<isError {text}>" if answer["result"].get("isError") else text
 
 
@@ -173,7 +175,9 @@ async def progress(stage: Stage, client: Client) -> Verdict:
 
 async def elicitation(stage: Stage, client: Client) -> Verdict:
     said = text_of(await tool(client, "ask"))
-    return Verdict('"accept"' in said, "y" if '"accept"' in said else said if said != "<{}>" else "hangs")
+    return Verdict(
+        '"accept"' in said, "y" if '"accept"' in said else said if said != "<nothing>" else "hangs"
+    )
 
 
 async def list_changed(stage: Stage, client: Client) -> Verdict:
@@ -298,14 +302,14 @@ async def new_session_after(stage: Stage, client: Client) -> Verdict:
     return poor(said[:60])
 
 
-def servers() -> list[psutil.Process]:
-    """The servers that run, and only those: a shell or a keeper around one is another process."""
-    found: list[psutil.Process] = []
+def servers() -> list[tuple[psutil.Process, list[str]]]:
+    """The servers that run, with their command lines: a shell or a keeper around one is another process."""
+    found: list[tuple[psutil.Process, list[str]]] = []
     for process in psutil.process_iter():
         try:
             words = process.cmdline()
             if "python" in Path(words[0]).name and str(SERVER) in words and "-c" not in words:
-                found.append(process)
+                found.append((process, words))
         except (psutil.Error, IndexError):
             continue
     return found
@@ -323,7 +327,7 @@ async def children(stage: Stage, client: Client) -> Verdict:
 
 def ours(stage: Stage) -> list[psutil.Process]:
     """The servers that belong to this stage, by the log that they were told to write."""
-    return [process for process in servers() if str(stage.log) in process.cmdline()]
+    return [process for process, words in servers() if str(stage.log) in words]
 
 
 async def leftovers(stage: Stage, client: Client) -> Verdict:
