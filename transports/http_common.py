@@ -22,6 +22,13 @@ HEAD_BYTES: Final = 512
 """How much of an unexpected body an error quotes."""
 _MAX_HOPS: Final = 3
 _REFUSALS: Final = {401: "denied", 403: "denied", 407: "denied", 413: "too-large"}
+_HINTS: Final = {
+    401: "It wants to know who asks: give it a token with `headers` (`--header` of `tieline record`), or `oauth`",
+    403: "It does not let this caller in: look at the token in `headers` and at what it is good for",
+    404: "Look at the path of the URL: nothing is served there",
+    405: 'There is no streamable HTTP at this URL: look at its path, or set `type = "sse"` for an older server',
+}
+_LONG_SEGMENT: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +64,7 @@ Hook = Callable[[str], None]
 
 
 class HttpClient:
-    """The connections to one HTTP peer. Errors leave it as `TransportError`, without the URL's path."""
+    """The connections to one HTTP peer. Errors leave it as `TransportError`, without query and credentials."""
 
     def __init__(self, url: str, options: HttpOptions) -> None:
         """Prepare a client for `url`.
@@ -198,8 +205,10 @@ class HttpClient:
             "content_type": response.headers.get("content-type", ""),
             "head": head[:HEAD_BYTES].decode("utf-8", "replace"),
         }
+        if status in _HINTS:
+            details["hint"] = _HINTS[status]
         reason = "content-type" if why else _REFUSALS.get(status, "http-status")
-        return TransportError(reason, f"{self.origin} answered {status}{why}", details)
+        return TransportError(reason, f"{shown(response.url)} answered {status}{why}", details)
 
     def fault(self, fault: Exception) -> TransportError:
         """Return what an error of the HTTP library means."""
@@ -212,7 +221,10 @@ class HttpClient:
         if isinstance(
             fault, httpx2.ConnectError | httpx2.UnsupportedProtocol | httpx2.InvalidURL | httpx2.ProxyError
         ):
-            return TransportError("refused", f"cannot connect to {self.origin}: {said}")
+            hint: dict[str, object] = {
+                "hint": "See whether the server runs, and whether host and port are right"
+            }
+            return TransportError("refused", f"cannot connect to {self.origin}: {said}", hint)
         return TransportError("closed", f"{self.origin} broke the connection: {said}")
 
     async def close(self) -> None:
@@ -229,8 +241,19 @@ async def closing(response: httpx2.Response) -> AsyncGenerator[httpx2.Response]:
         await response.aclose()
 
 
+def shown(url: httpx2.URL) -> str:
+    """Return a URL as it may be shown: no query, no credentials, no part of the path that looks like a key."""
+    parts = url.path.split("/")
+    return origin_of(url) + "/".join("…" if _is_like_a_key(part) else part for part in parts)
+
+
+def _is_like_a_key(part: str) -> bool:
+    has_both = any(char.isdigit() for char in part) and any(char.isalpha() for char in part)
+    return len(part) >= _LONG_SEGMENT and has_both
+
+
 def origin_of(url: httpx2.URL) -> str:
-    """Return scheme, host and port, the only parts of a URL that may be shown."""
+    """Return scheme, host and port."""
     port = url.port or (443 if url.scheme == "https" else 80)
     host = f"[{url.host}]" if ":" in url.host else url.host
     return f"{url.scheme}://{host}:{port}"

@@ -82,7 +82,8 @@ async def connect_websocket(
     except OSError as error:
         link.give_up()
         message = f"Cannot connect to {where}: {error.strerror or error}."
-        raise TransportError("refused", message, details | {"errno": error.errno}) from error
+        hint = "See whether the server runs, and whether host and port are right"
+        raise TransportError("refused", message, details | {"errno": error.errno, "hint": hint}) from error
     except BaseException:
         link.give_up()
         raise
@@ -108,7 +109,10 @@ def _refused_by_status(response: Response, where: str) -> TransportError:
     if response.body:
         details["body"] = bytes(response.body[:200]).decode(errors="replace")
     if status in (401, 403):
+        details["hint"] = "It wants to know who asks, or lets others in: look at `headers` of the peer"
         return TransportError("denied", f"{where} does not let us in (HTTP {status}).", details)
+    if status == 404:
+        details["hint"] = "Look at the path of the URL: nothing is served there"
     hint = "; redirects are not followed" if 300 <= status < 400 else ""
     return TransportError(
         "http-status", f"{where} answered HTTP {status} instead of a websocket{hint}.", details

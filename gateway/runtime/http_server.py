@@ -55,7 +55,8 @@ class AsgiServer:
             self._socket.bind((host, port))
         except OSError as fault:
             self._socket.close()
-            raise TransportError("refused", f"cannot listen on {host}:{port}: {fault}") from None
+            why = f"cannot listen on {host}:{port}: {fault.strerror or fault}"
+            raise TransportError("refused", why, {"errno": fault.errno}) from None
         bound: tuple[Any, ...] = self._socket.getsockname()
         self.host = str(bound[0])
         self.port = int(bound[1])

@@ -8,13 +8,14 @@ import json
 import socket
 from collections.abc import Awaitable, Callable
 
+import httpx2
 import pytest
 
 from tests.transports.http_kit import LEGACY, MODERN, HttpRecorder, Seen, ask, linked, scripted, tell
 from tests.transports.wire_kit import eventually, run
 from transports.base import Limits, TransportError
 from transports.http_client import HttpLink
-from transports.http_common import HttpOptions
+from transports.http_common import HttpOptions, shown
 
 SMALL = HttpOptions(
     limits=Limits(message_bytes=100_000), answer_s=0.4, body_s=0.4, ack_s=0.4, connect_s=0.4, close_s=0.4
@@ -199,6 +200,42 @@ def test_the_head_of_an_unexpected_body_is_told() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(401, "`headers`"), (403, "`headers`"), (404, "path of the URL"), (405, '`type = "sse"`'), (500, "")],
+)
+def test_a_refusal_names_the_path_and_what_to_do_but_neither_query_nor_credentials(
+    status: int, hint: str
+) -> None:
+    async def main() -> None:
+        async def refuse(seen: Seen) -> None:
+            await seen.answer(status, b"", content_type="text/plain")
+
+        async with scripted(refuse) as server:
+            url = server.url.replace("http://", "http://canary:canary@").replace("/mcp", "/v1/mpc")
+            async with linked(f"{url}?key=canary") as (link, receiver):
+                ask(link, 1, "tools/list", version=LEGACY)
+                fault = await receiver.fault_of(1)
+                assert f"/v1/mpc answered {status}" in fault.message
+                assert hint in str(fault.details.get("hint", ""))
+                assert "canary" not in repr(fault)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/mcp", "/mcp"),
+        ("/api/streamable-http-endpoint/mcp/", "/api/streamable-http-endpoint/mcp/"),
+        ("/s/NTk4MzI5OTQtYmFi/mcp", "/s/…/mcp"),
+        ("/8f14e45fceea167a5a36dedd4bea2543", "/…"),
+    ],
+)
+def test_a_part_of_a_path_that_looks_like_a_key_is_not_shown(path: str, told: str) -> None:
+    assert shown(httpx2.URL(f"https://example.com{path}?q=1")) == f"https://example.com:443{told}"
+
+
 def test_a_redirect_within_the_origin_is_followed_with_method_and_body() -> None:
     async def main() -> None:
         async def script(seen: Seen) -> None:
@@ -227,7 +264,9 @@ def test_a_refused_connection_says_that_nothing_was_sent() -> None:
                 assert "hidden" not in repr(fault)
                 tell(link, "notifications/x", version=LEGACY)
                 lost = await receiver.fault_of(None)
-                assert lost.details == {"sent": False, "kind": "notification", "method": "notifications/x"}
+                about = {"sent": False, "kind": "notification", "method": "notifications/x"}
+                assert about.items() <= lost.details.items()
+                assert "host and port" in str(fault.details["hint"])
 
     run(main())
 

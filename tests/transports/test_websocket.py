@@ -273,6 +273,8 @@ def test_what_is_no_upgrade_is_told_by_its_reason(answer: bytes, reason: str, st
         async with raw_server(serve) as url:
             fault = await refusal(url)
             assert (fault.reason, fault.details.get("status")) == (reason, status)
+            hints = {401: "`headers`", 403: "`headers`", 404: "path of the URL"}
+            assert hints.get(status or 0, "") in str(fault.details.get("hint", ""))
 
     run(main())
 
