@@ -52,6 +52,12 @@ class Flood:
             self._held[method] = data
         return True
 
+    def nobodys(self) -> None:
+        """Count a notification that no session may be told: it does not say whose it is."""
+        if not self._dropped:
+            self._peer.host.later(TELL_S, self.tell)
+        self._dropped += 1
+
     def tell(self) -> None:
         """Record how much was dropped, and let the changes through that were among it."""
         peer = self._peer

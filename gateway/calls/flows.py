@@ -17,6 +17,7 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.catalog import read_page
 from gateway.calls.request import Request, held_back, renamed
 from gateway.calls.steps import Ask, AskCore, Flow, Settle, run
+from gateway.calls.wants import level_of
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault
 
@@ -255,6 +256,8 @@ class Flows:
             peer = session.catalog.find_uri(uri)
             if peer is None:
                 session.finish(call, Reply(fault=self._nobody("resources/list", uri)))
+            elif request.method in ("resources/subscribe", "resources/unsubscribe"):
+                session.listens.subscription_at(peer, request, uri)
             elif not self._resumes(request, peer, uri):
                 session.submit(call, session.seats[peer].peer(session, request))
 
@@ -301,7 +304,7 @@ class Flows:
             return
         request.core.level = level
         peers = [p for p in session.peers() if p.is_ready and not p.is_modern and "logging" in p.capabilities]
-        if session.plain and len(peers) == 1:
+        if session.plain and len(peers) == 1 and peers[0].config.scope != "shared":
             session.forward(request, next(iter(session.seats.values())))
             return
         if session.plain and not peers and any(p.is_ready and not p.is_modern for p in session.peers()):
@@ -309,9 +312,13 @@ class Flows:
             return
         call = session.open_call(request)
         if call is not None:
-            params = jsonrpc.encode({"level": level})
-            flow = _ask_all([(peer, "logging/setLevel", params) for peer in peers])
-            run(session, flow, lambda _: session.give(request, b"{}"))
+            run(session, _set_levels(peers), lambda _: session.give(request, b"{}"))
+
+    def core_initialized(self) -> None:
+        """One more core is there: what another one has muted at a shared peer is to be heard again."""
+        for peer in self._session.peers():
+            if peer.is_ready and not peer.is_modern and peer.level:
+                self.lower_level(peer, level_of(peer))
 
     def lower_level(self, peer: Peer, level: str) -> None:
         """Have a legacy peer log at least what one modern request wants."""
@@ -325,10 +332,8 @@ class Flows:
 
     def peer_ready(self, peer: Peer) -> None:
         """A peer is there, perhaps again: set the level that a legacy core has asked for."""
-        peer.level = ""
-        for core in self._session.cores:
-            if core.level and not peer.is_modern:
-                self.lower_level(peer, core.level)
+        if not peer.is_modern:
+            self.lower_level(peer, level_of(peer))
 
     def ask_and_retry(self, call: Call, asked: translate.InputRequired, reply: Reply) -> None:
         """Put the questions of an `input_required` result to a legacy core and retry the call with its answers."""
@@ -369,9 +374,15 @@ class Flows:
         )
 
 
-def _ask_all(requests: list[tuple[Peer, str, bytes]]) -> Flow:
-    replies = yield Ask(requests)
-    return replies
+def _set_levels(peers: list[Peer]) -> Flow:
+    """Have legacy peers log what the cores want: at a shared one, the lowest level of them all."""
+    requests: list[tuple[Peer, str, bytes]] = []
+    for peer in peers:
+        level = level_of(peer)
+        if level != peer.level:
+            peer.level = level
+            requests.append((peer, "logging/setLevel", jsonrpc.encode({"level": level})))
+    yield Ask(requests)
 
 
 def _cannot(peer: Peer, method: str) -> Fault:

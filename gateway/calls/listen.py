@@ -14,9 +14,10 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.peer_state import ACKNOWLEDGED, LISTEN, UPDATED
-from gateway.calls.reading import subscription_id
+from gateway.calls.reading import read_uri, subscription_id
 from gateway.calls.request import Request, read_named
 from gateway.calls.steps import Ask, Flow, Settle, run
+from gateway.calls.wants import covers
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault
 from gateway.protocol.jsonrpc import Envelope
@@ -39,7 +40,7 @@ class Filter(msgspec.Struct):
     def wants(self, method: str, uri: str) -> bool:
         """Whether a notification is one of those."""
         if method == UPDATED:
-            return uri in (self.uris or [])
+            return covers(self.uris or [], uri)
         flags = {
             "notifications/tools/list_changed": self.tools,
             "notifications/prompts/list_changed": self.prompts,
@@ -76,6 +77,16 @@ class Listen:
         self.honoured: dict[str, Any] = {}
         self.early: list[tuple[str, bytes, int]] = []
         """Changes that came before the acknowledgement could be sent."""
+
+    def move(self, peer: Peer) -> None:
+        """Take what was subscribed to at a connection that was replaced to the one that is there for it now."""
+        self.subscribed = [
+            (peer, uri) if owner.name == peer.name and owner.state == "stopped" else (owner, uri)
+            for owner, uri in self.subscribed
+        ]
+        for owner, uri in self.subscribed:
+            if owner is peer:
+                peer.wants.add(uri, self)
 
     def honour(self, wishes: dict[str, Any]) -> None:
         """Take note of what one more peer will tell of."""
@@ -143,12 +154,15 @@ class Listens:
             elif peer.name not in listen.legs:
                 self._open_leg(listen, peer)
         listen.subscribed.extend(wishes)
+        for peer, uri in wishes:
+            peer.wants.add(uri, listen)
         replies = yield Ask(
             [(peer, "resources/subscribe", jsonrpc.encode({"uri": uri})) for peer, uri in wishes]
         )
         for wish, reply in zip(wishes, replies, strict=True):
             if not reply.ok and wish in listen.subscribed:
                 listen.subscribed.remove(wish)
+                wish[0].wants.drop(wish[1], listen)
         if not self._is_open(listen):
             return None
         self._honour_legacy(listen, [peer for peer in peers if peer.is_ready and not peer.is_modern])
@@ -223,13 +237,18 @@ class Listens:
             if leg.peer is not None:
                 leg.peer.give_up(leg, reason="the subscription was cancelled")
         for peer, uri in listen.subscribed:
-            if peer.is_ready and not self._still_wanted(peer, uri):
-                self._send(peer, "resources/unsubscribe", uri)
+            self._drop(peer, uri, listen)
 
     def core_closed(self, core: Core) -> None:
         """The core has gone, and its subscriptions with it."""
         for key in [key for key in self._open if key[0] == id(core)]:
             self.cancel(core, key[1])
+        if core.era != "legacy":
+            return
+        for peer in self._session.peers():
+            if peer.config.scope == "shared":
+                for uri in self._subscribed.get(peer.name, ()):
+                    self._drop(peer, uri, self)
 
     def core_initialized(self, core: Core) -> None:
         """A core is there: if it is a legacy one, listen for it at modern peers that were there before it."""
@@ -249,26 +268,42 @@ class Listens:
 
     def subscribe(self, request: Request) -> None:
         """`resources/subscribe`: passed to a legacy peer, a wider listening at a modern one."""
-        self._subscription(request, add=True)
+        self._subscription(request)
 
     def unsubscribe(self, request: Request) -> None:
         """`resources/unsubscribe`, likewise."""
-        self._subscription(request, add=False)
+        self._subscription(request)
 
-    def _subscription(self, request: Request, *, add: bool) -> None:
+    def _subscription(self, request: Request) -> None:
         session = self._session
         uri = read_named(request).uri
         name = session.catalog.find_uri(uri)
         if name is None:
             session.flows.find_uri_then(request, uri)
             return
+        self.subscription_at(name, request, uri)
+
+    def subscription_at(self, name: str, request: Request, uri: str) -> None:
+        """Subscribe at the peer that a resource belongs to, or not any more."""
+        session = self._session
+        add = request.method == "resources/subscribe"
         seat = session.seats[name]
         peer = seat.peer(session, request)
         if not (peer.is_ready and peer.is_modern):
             self._remember(self._subscribed.setdefault(name, []), uri, add=add)
-            session.forward(request, seat, name=uri)
+            if add:
+                peer.wants.add(uri, self)
+            else:
+                peer.wants.drop(uri, self)
+            call = request.call or session.open_call(request, peer=name, name=uri)
+            if call is None:
+                return
+            if add or uri not in peer.wants:
+                session.submit(call, peer)
+            else:
+                session.give(request, b"{}")
             return
-        call = session.open_call(request, peer=name, name=uri)
+        call = request.call or session.open_call(request, peer=name, name=uri)
         if call is None:
             return
         bridge = self._bridges.setdefault(name, Bridge())
@@ -291,11 +326,31 @@ class Listens:
                 if listen.is_settled and len(self._session.seats) > 1 and peer.name not in listen.legs:
                     self._open_leg(listen, peer)
             return
-        again = [uri for listen in self._open.values() for owner, uri in listen.subscribed if owner is peer]
-        if peer.life > 1:
-            again.extend(self._subscribed.get(peer.name, ()))
-        for uri in dict.fromkeys(again):
+        again: dict[str, None] = {}
+        for listen in self._open.values():
+            listen.move(peer)
+            again.update((uri, None) for owner, uri in listen.subscribed if owner is peer)
+        for uri in self._subscribed.get(peer.name, ()):
+            # What was subscribed to before the peer was there goes out by itself, and only once.
+            if peer.life > 1 or not peer.wants.holds(uri, self):
+                peer.wants.add(uri, self)
+                again[uri] = None
+        for uri in again:
             self._send(peer, "resources/subscribe", uri)
+
+    def wants(self, peer: Peer, uri: str) -> bool:
+        """Whether a core of this session has subscribed to a resource of a legacy peer."""
+        if covers(self._subscribed.get(peer.name, ()), uri):
+            return True
+        return any(
+            covers([held for owner, held in listen.subscribed if owner is peer], uri)
+            for listen in self._open.values()
+        )
+
+    def _drop(self, peer: Peer, uri: str, holder: object) -> None:
+        """Somebody does not want to hear of a resource any more: unsubscribe where nobody else does."""
+        if peer.wants.drop(uri, holder) and peer.is_ready:
+            self._send(peer, "resources/unsubscribe", uri)
 
     def _send(self, peer: Peer, method: str, uri: str) -> None:
         params = jsonrpc.encode({"uri": uri})
@@ -347,7 +402,7 @@ class Listens:
     def heard(self, peer: Peer, data: bytes, envelope: Envelope, seq: int) -> bool:
         """Give a change of a peer to who listens; False where it is nobody's subscription and goes to legacy cores."""
         method = envelope.method
-        id_, uri = subscription_id(envelope), _uri_of(envelope)
+        id_, uri = subscription_id(envelope), read_uri(envelope)
         if method == ACKNOWLEDGED:
             self._heard_acknowledged(peer, envelope, id_)
             return True
@@ -404,9 +459,6 @@ class Listens:
             return list(uris)
         return [uri for uri in uris if self._session.catalog.find_uri(uri) in (peer.name, None)]
 
-    def _still_wanted(self, peer: Peer, uri: str) -> bool:
-        return any((peer, uri) in listen.subscribed for listen in self._open.values())
-
 
 def _declares(peer: Peer, capability: str, feature: str) -> bool:
     declared = peer.capabilities.get(capability)
@@ -418,10 +470,3 @@ def _honoured(envelope: Envelope) -> dict[str, Any]:
         return msgspec.json.decode(envelope.params or b"{}", type=_Acknowledged).notifications
     except msgspec.DecodeError:
         return {}
-
-
-def _uri_of(envelope: Envelope) -> str:
-    try:
-        return mcp.read_named.decode(envelope.params or b"{}").uri
-    except msgspec.DecodeError:
-        return ""

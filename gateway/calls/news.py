@@ -57,7 +57,7 @@ class News:
         elif method == "notifications/cancelled":
             self._session.asks.peer_cancelled(peer, envelope)
         elif method == "notifications/message":
-            self._log(data, envelope, call, seq)
+            self._log(peer, data, envelope, call, seq)
         else:
             if method in mcp.LIST_CHANGED:
                 self._forget(peer, method)
@@ -69,12 +69,14 @@ class News:
         for change in mcp.LIST_CHANGED:
             self._announce(change)
 
-    def _log(self, data: bytes, envelope: Envelope, call: Call | None, seq: int) -> None:
+    def _log(self, peer: Peer, data: bytes, envelope: Envelope, call: Call | None, seq: int) -> None:
         method = envelope.method
         level = _level_of(envelope)
         told = False
+        # A level that somebody else has set at a shared peer is not this core's wish.
+        unasked = mcp.DEFAULT_LOG_LEVEL if peer.level and peer.config.scope == "shared" else ""
         for core in self._session.cores:
-            if core.era == "legacy" and (not core.level or mcp.wants_level(core.level, level)):
+            if core.era == "legacy" and mcp.wants_level(core.level or unasked, level):
                 stream = call.core_id if call is not None and call.core is core else None
                 core.notify(data, method, about=stream, seq=seq)
                 told = True

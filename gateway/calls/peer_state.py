@@ -16,7 +16,8 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.damage import Damage
 from gateway.calls.faults import transport_fault
 from gateway.calls.flood import Flood
-from gateway.calls.reading import read_member, subscription_id
+from gateway.calls.reading import read_member, read_uri, subscription_id
+from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unrecorded
 from gateway.protocol.jsonrpc import BadMessage, Envelope
@@ -32,11 +33,14 @@ State: TypeAlias = Literal["idle", "starting", "handshake", "ready", "failed", "
 
 LISTEN = "subscriptions/listen"
 UPDATED = "notifications/resources/updated"
+LOG = "notifications/message"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 TO_ONE = ("notifications/progress", "notifications/cancelled", ACKNOWLEDGED)
 """Notifications that belong to one session, even where several share the peer."""
 NEVER_CANCELLED = ("initialize", "server/discover")
 """Handshakes: no peer has to know a cancellation before it has answered one."""
+UNSPOKEN = (LISTEN, *NEVER_CANCELLED)
+"""Calls in the course of which a peer asks and logs nothing for their session."""
 REMEMBERED_IDS = 4096
 """How many ids of calls that ended early are kept, to tell a late answer from a foreign one."""
 
@@ -75,7 +79,7 @@ class Peer:
         self.life = 0
         self.timeout_ns = int(config.call_timeout_s * 1e9)
         self.level = ""
-        """The log level that was set on a legacy peer; empty until one was."""
+        """The log level that was set in this life of a legacy peer; empty until one was."""
         self.link: Link | None = None
         self.era: mcp.Era = "legacy"
         self.version = ""
@@ -91,6 +95,7 @@ class Peer:
         self.delivered: int | None = None
         self.shakes: Callable[[Peer], None] | None = None
         """Starts the handshake; set by the exchange."""
+        self.wants = Wants()
         self._settled: list[Callable[[], None]] = []
         self._next_id = 0
         self._early: dict[Id, None] = {}
@@ -152,6 +157,7 @@ class Peer:
         self.era, self.version, self.facts, self.capabilities = era, version, facts, capabilities
         self.state = "ready"
         self.fault = None
+        self.level = ""
         self.note("ready", {"era": era, "version": version})
         self.host.healthy(self)
         for session in self.sessions:
@@ -333,11 +339,10 @@ class Peer:
             if session is not None:
                 session.news.peer_notified(self, data, envelope, origin)
                 return
-            concerned = self.sessions[:1] if envelope.method in TO_ONE else list(self.sessions)
-            for session in concerned:
+            for session in self._concerned(envelope):
                 session.news.peer_notified(self, data, envelope, origin)
         else:
-            session = self._session_of(origin, envelope)
+            session = self._session_of(origin, envelope) if not self._is_counted(envelope) else None
             if session is not None:
                 session.asks.peer_asked(self, data, envelope, origin)
             else:
@@ -408,11 +413,11 @@ class Peer:
         key = origin.about if origin is not None else None
         if method == "notifications/progress":
             key = read_member(envelope, "progressToken")
-        elif method == ACKNOWLEDGED:
+        elif method == ACKNOWLEDGED or (method == UPDATED and self.is_modern):
             key = subscription_id(envelope)
         call = self.pending.get(key) if key is not None else None
-        if call is None and key is None and envelope.id is not msgspec.UNSET:
-            busy = {id(call.session): call for call in self.pending.values() if call.core is not None}
+        if call is None and key is None and (envelope.id is not msgspec.UNSET or method == LOG):
+            busy = {id(call.session): call for call in self.pending.values() if call.method not in UNSPOKEN}
             call = next(iter(busy.values())) if len(busy) == 1 else None
         return call.session if call is not None else None
 
@@ -443,6 +448,8 @@ class Peer:
                 peer=self.name,
                 life=self.life,
                 id=id_,
+        id_, method = envelope.id, envelope.method
+        self.record("request", data, id=id_, after=self.delivered, method=method, flags=("orphan",))
                 re=call.seq,
                 after=self.delivered,
                 method=call.method,

@@ -19,6 +19,14 @@ def read_member(envelope: Envelope, name: str) -> Id | None:
         return None
 
 
+def read_uri(envelope: Envelope) -> str:
+    """Return the URI that a notification names in its params; empty where it has no readable one."""
+    try:
+        return mcp.read_named.decode(envelope.params or b"{}").uri
+    except msgspec.DecodeError:
+        return ""
+
+
 def subscription_id(envelope: Envelope) -> Id | None:
     """Return the id of the subscription that a notification of the modern era came under."""
     try:

@@ -133,6 +133,7 @@ class Session:
         if method == "notifications/initialized":
             core.release()
             self.listens.core_initialized(core)
+            self.flows.core_initialized()
         elif method == "notifications/progress":
             self.asks.progress(core, envelope)
         else:

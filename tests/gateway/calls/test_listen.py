@@ -370,3 +370,139 @@ def test_every_legacy_core_of_a_shared_modern_peer_hears_changes_and_leaves_no_l
     first.gets(TOOLS)
     first.leaves()
     assert desk.exchange.shared["docs"].pending == {}
+
+
+def shared(*, count: int = 2, era: mcp.Era = "legacy") -> tuple[Desk, list[Client], Service]:
+    docs = Service(era)
+    desk = Desk({"docs": docs}, peers={"docs": PeerConfig(command=["x"], scope="shared")})
+    return desk, [desk.core() for _ in range(count)], docs
+
+
+def subscribes(core: Client, docs: Service, uri: str = URI) -> None:
+    core.asks("resources/subscribe", {"uri": uri})
+    docs.answers(docs.gets("resources/subscribe"))
+    assert core.gets_result() == {}
+
+
+def test_a_change_at_a_shared_legacy_peer_reaches_and_is_recorded_for_who_subscribed_alone() -> None:
+    desk, (ann, bob), docs = shared()
+    subscribes(ann, docs)
+    docs.tells(UPDATED, {"uri": URI})
+    docs.tells(UPDATED, {"uri": f"{URI}#part"})
+    docs.tells(UPDATED, {"uri": f"{URI}else"})
+
+    assert [message["params"]["uri"] for message in ann.got] == [URI, f"{URI}#part"]
+    assert bob.hears_nothing
+    assert not [frame for frame in desk.tap.frames if frame.method == UPDATED]
+
+
+def test_a_subscription_at_a_shared_peer_ends_with_the_last_who_holds_it() -> None:
+    _, (ann, bob), docs = shared()
+    subscribes(ann, docs)
+    subscribes(bob, docs)
+    ann.asks("resources/unsubscribe", {"uri": URI})
+
+    assert ann.gets_result() == {}
+    assert docs.hears_nothing
+    docs.tells(UPDATED, {"uri": URI})
+    assert ann.hears_nothing
+    assert bob.gets(UPDATED)
+    bob.leaves()
+    assert docs.gets("resources/unsubscribe")["params"] == {"uri": URI}
+    docs.tells(UPDATED, {"uri": URI})
+    assert ann.hears_nothing
+
+
+def test_a_listener_that_leaves_ends_no_subscription_of_another_session() -> None:
+    desk, (ann,), docs = shared(count=1)
+    subscribes(ann, docs)
+    bob = desk.core("modern")
+    bob.asks("subscriptions/listen", {"notifications": {"resourceSubscriptions": [URI]}})
+    docs.answers(docs.gets("resources/subscribe"))
+    assert bob.gets(ACKNOWLEDGED)
+    bob.leaves()
+
+    assert docs.hears_nothing
+    docs.tells(UPDATED, {"uri": URI})
+    assert ann.gets(UPDATED)
+
+
+def test_a_change_at_a_shared_modern_peer_is_recorded_for_its_listener_alone() -> None:
+    desk, (ann, _), docs = shared(era="modern")
+    ann.asks("resources/subscribe", {"uri": URI})
+    assert ann.gets_result() == {}
+    about = {"io.modelcontextprotocol/subscriptionId": docs.wire.listening[-1]["id"]}
+    docs.tells(UPDATED, {"uri": URI, "_meta": about})
+
+    assert ann.gets(UPDATED)["params"] == {"uri": URI}
+    assert not [frame for frame in desk.tap.frames if frame.method == UPDATED]
+
+
+@pytest.mark.parametrize("scope", ["session", "shared"])
+def test_subscriptions_are_made_again_at_a_peer_that_was_replaced(scope: Any) -> None:
+    docs = Service()
+    config = PeerConfig(command=["x"], scope=scope)
+    desk = Desk({"docs": docs}, peers={"docs": config})
+    core = desk.core()
+    subscribes(core, docs)
+    desk.config.peers["docs"] = PeerConfig(command=["y"], scope=scope)
+    desk.exchange.reconfigure(desk.config, replaced=["docs"])
+    core.got.clear()
+    core.calls()
+
+    assert docs.gets("resources/subscribe")["params"] == {"uri": URI}
+    assert docs.gets("tools/call")
+    assert docs.hears_nothing
+
+
+def test_a_listener_is_subscribed_again_at_a_peer_that_was_replaced() -> None:
+    desk, core, _, docs = two("legacy", "legacy")
+    listens(core, wanted={"resourceSubscriptions": [URI]})
+    docs.answers(docs.gets("resources/subscribe"))
+    assert core.gets(ACKNOWLEDGED)
+    desk.exchange.reconfigure(desk.config, replaced=["b"])
+    core.asks("resources/list", id="again")
+
+    assert docs.gets("resources/subscribe")["params"] == {"uri": URI}
+    assert core.gets_result()
+    docs.tells(UPDATED, {"uri": URI})
+    assert core.gets(UPDATED)["params"]["uri"] == URI
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_subscription_whose_owner_must_be_looked_up_is_one_like_others(era: mcp.Era) -> None:
+    desk, _, _, docs = two("legacy", era)
+    core = desk.core()
+    core.asks("resources/subscribe", {"uri": URI})
+    if era == "legacy":
+        docs.answers(docs.gets("resources/subscribe"))
+    assert core.gets_result() == {}
+    docs.dies()
+    desk.passes(1)
+    core.got.clear()
+
+    if era == "legacy":
+        assert docs.gets("resources/subscribe")["params"] == {"uri": URI}
+        docs.tells(UPDATED, {"uri": URI})
+    else:
+        assert docs.wire.listening[0]["params"]["notifications"]["resourceSubscriptions"] == [URI]
+        tells_of(docs, docs.wire.listening[0], UPDATED, uri=URI)
+    assert core.gets(UPDATED)["params"] == {"uri": URI}
+
+
+def test_a_subscription_that_waits_for_its_peer_goes_out_once() -> None:
+    desk = Desk({"docs": Service()})
+    docs = desk.services["docs"]
+    docs.is_down = True
+    core = desk.connect()
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "core", "version": "1"},
+    }
+    core.asks("initialize", params, id="initialize")
+    core.got.clear()
+    docs.is_down = False
+    core.asks("resources/subscribe", {"uri": URI})
+
+    assert [message["method"] for message in docs.wire.got] == ["resources/subscribe"]

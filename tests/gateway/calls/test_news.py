@@ -116,19 +116,70 @@ def test_each_legacy_core_hears_the_levels_that_it_has_asked_for() -> None:
     for level, core in cores.items():
         if level:
             core.asks("logging/setLevel", {"level": level})
-    for asked in service.wire.got:
-        service.answers(asked)
-    for core in cores.values():
-        assert all("result" in message for message in core.got)
-    for level in ("debug", "info", "error", "unheard-of"):
-        service.tells("notifications/message", log(level))
+            for asked in service.wire.got:
+                service.answers(asked)
+            assert core.gets_result() == {}
+    heard: dict[str, list[str]] = {}
+    for name, core in cores.items():
+        core.calls()
+        asked = service.gets("tools/call")
+        for level in ("debug", "info", "error", "unheard-of"):
+            service.tells("notifications/message", log(level))
+        heard[name] = [message["params"]["level"] for message in core.got]
+        service.answers(asked, text("3"))
+        core.gets()
 
-    heard = {name: [message["params"]["level"] for message in core.got] for name, core in cores.items()}
     assert heard == {
         "debug": ["debug", "info", "error", "unheard-of"],
         "warning": ["error", "unheard-of"],
-        "": ["debug", "info", "error", "unheard-of"],
+        "": ["info", "error", "unheard-of"],
     }
+
+
+def test_a_log_line_of_a_shared_peer_goes_to_the_session_whose_calls_alone_are_in_flight() -> None:
+    service = Service()
+    desk = Desk({"calc": service}, peers={"calc": SHARED})
+    ann, bob = desk.core(), desk.core()
+    service.tells("notifications/message", log("error"))
+    ann.calls()
+    asked = service.gets("tools/call")
+    service.tells("notifications/message", log("warning"))
+    bob.calls()
+    second = service.gets("tools/call")
+    service.tells("notifications/message", log("error"))
+    service.tells("notifications/message", log("alert"), about=second["id"])
+
+    assert [message["params"]["level"] for message in ann.got] == ["warning"]
+    assert [message["params"]["level"] for message in bob.got] == ["alert"]
+    recorded = [
+        [frame.message["params"]["level"] for frame in tap.frames if frame.method == "notifications/message"]
+        for tap in desk.host.taps
+    ]
+    assert recorded == [["warning"], ["alert"]]
+    desk.passes(2)
+    assert [frame.x for frame in desk.frames("drop")] == [{"notifications": 2}]
+    assert asked
+
+
+def test_the_lowest_level_wins_at_a_shared_peer() -> None:
+    service = Service()
+    desk = Desk({"calc": service}, peers={"calc": SHARED})
+    ann, bob = desk.core(), desk.core()
+    sent: list[str] = []
+    for core, level in ((ann, "debug"), (bob, "emergency"), (ann, "error"), (bob, "critical")):
+        core.asks("logging/setLevel", {"level": level})
+        for asked in service.wire.got:
+            sent.append(asked["params"]["level"])
+            service.answers(asked)
+        assert core.gets_result() == {}
+
+    assert sent == ["debug", "error"]
+    service.dies()
+    desk.passes(1)
+    assert [asked["params"]["level"] for asked in service.wire.got] == ["error"]
+    carl = desk.core()
+    assert service.gets("logging/setLevel")["params"] == {"level": "info"}
+    assert carl.hears_nothing
 
 
 def test_a_level_that_is_none_is_refused() -> None:
