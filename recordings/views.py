@@ -67,6 +67,11 @@ def is_trouble(frame: Frame, body: Body = inline_body) -> bool:
     return answer.result is not None and answer.result.is_error
 
 
+def is_era_found(method: str | None, answer: Frame) -> bool:
+    """Whether this is how a peer that knows only the older protocol answers what every peer is asked first."""
+    return method == "server/discover" and answer.kind in ("error", "late") and answer.way == "peer>"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """Which frames somebody wants to see; what is None or empty does not matter.
@@ -162,7 +167,7 @@ def wanted(row: Row, query: Query, body: Body = inline_body) -> bool:
     ):
         if glob is not None and (value is None or not fnmatchcase(value, glob)):
             return False
-    return not query.errors or is_trouble(frame, body)
+    return not query.errors or (is_trouble(frame, body) and not is_era_found(row.method, frame))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,24 +268,40 @@ def percentile(values: Iterable[int], percent: int) -> int | None:
     return ranked[max(0, -(-len(ranked) * percent // 100) - 1)]
 
 
-def summary(frames: Iterable[Frame], body: Body = inline_body) -> Summary:
-    """Count a recording in one pass. A request that the gateway passes on is counted once."""
+def summary(frames: Iterable[Frame], body: Body = inline_body, query: Query | None = None) -> Summary:
+    """Count a recording in one pass. A request that the gateway passes on is counted once.
+
+    With a query, what it asks for is counted: its frames, and the calls whose request or end it asks for.
+    """
     result = Summary()
+    follower = Follower()
+    asked: set[int] = set()
 
     def counted() -> Iterator[Frame]:
         for frame in frames:
-            if frame.kind != "lost" or "synthetic" not in frame.flags:
-                result.frames += 1
-                result.kinds[frame.kind] += 1
-                result.flags.update(frame.flags)
-                if frame.peer is not None:
-                    result.peers[frame.peer] += 1
-            result.duration_ns = max(result.duration_ns, frame.at)
+            if query is None or wanted(follower.row(frame), query, body):
+                _note(result, frame)
+                if frame.kind == "request":
+                    asked.add(frame.seq)
+                elif frame.kind in SETTLES and frame.re is not None:
+                    asked.add(frame.re)
             yield frame
 
     for pair in pairs(counted()):
-        _count(result, pair, body)
+        if query is None or pair.request.seq in asked:
+            _count(result, pair, body)
+        asked.discard(pair.request.seq)
     return result
+
+
+def _note(result: Summary, frame: Frame) -> None:
+    result.duration_ns = max(result.duration_ns, frame.at)
+    if frame.kind != "lost" or "synthetic" not in frame.flags:
+        result.frames += 1
+        result.kinds[frame.kind] += 1
+        result.flags.update(frame.flags)
+        if frame.peer is not None:
+            result.peers[frame.peer] += 1
 
 
 def _count(result: Summary, pair: Pair, body: Body) -> None:
@@ -301,7 +322,7 @@ def _count(result: Summary, pair: Pair, body: Body) -> None:
         return
     if pair.took_ns is not None:
         calls.took.append(pair.took_ns)
-    if is_trouble(pair.answer, body):
+    if is_trouble(pair.answer, body) and not is_era_found(request.method, pair.answer):
         calls.errors += 1
         result.errors += 1
 

@@ -101,17 +101,18 @@ def commands_page() -> str:
     """Return the page of every command, with its help as it is."""
     root: Any = typer.main.get_command(application())
     parts = [f"# Commands\n\n{NOT_EDITED}\n"]
-    for path, command in _commands(root, ("tieline",)):
-        context = command.make_context(" ".join(path), [], resilient_parsing=True)
+    for path, command, context in _commands(root, ("tieline",), None):
         help_text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
         parts.append(f"## `{' '.join(path)}`\n\n```text\n{help_text}\n```\n")
     return "\n".join(parts)
 
 
-def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    yield path, command
+def _commands(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    # Below its parent, whose settings a command has too.
+    context = command.make_context(path[-1], [], parent=parent, resilient_parsing=True)
+    yield path, command, context
     for name, inner in getattr(command, "commands", {}).items():
-        yield from _commands(inner, (*path, name))
+        yield from _commands(inner, (*path, name), context)
 
 
 PAGES = {"config.md": config_page, "commands.md": commands_page}

@@ -22,7 +22,7 @@ import typer.main
 import yaml
 
 from gateway.cli import output
-from gateway.cli.main import application
+from gateway.cli.main import application, main
 from gateway.config import parse
 from tests.picture import drawn
 from tests.reference_pages import PAGES, REFERENCE
@@ -111,6 +111,20 @@ def test_a_reference_page_is_what_the_code_says(name: str, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "80")
 
     assert (REFERENCE / name).read_text() == PAGES[name](), "run `make reference`"
+
+
+@pytest.mark.parametrize("command", ["", "frames", "tools", "tools list"])
+def test_the_page_of_commands_has_what_help_prints(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["tieline", *command.split(), "--help"])
+    main()
+
+    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    title = f"## `{' '.join(['tieline', *command.split()])}`"
+    assert f"{title}\n\n```text\n{printed}\n```\n" in (REFERENCE / "commands.md").read_text()
+    assert "-h, --help" in printed
 
 
 @pytest.mark.parametrize("held_by", re.findall(r"`(tests/[^`]*::[^`]*)`", GUARANTEES.read_text()))

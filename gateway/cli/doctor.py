@@ -12,14 +12,13 @@ from gateway.cli.output import (
     BAD_INPUT,
     DONE,
     NO,
-    CliError,
     console,
     examples,
     print_json,
     tell_error,
     tell_warning,
 )
-from gateway.cli.reading import DIR_HELP, progress, telling
+from gateway.cli.reading import DIR_HELP, chosen, progress, telling
 
 if TYPE_CHECKING:
     from recordings.salvage import Report, Salvaged
@@ -36,7 +35,7 @@ def register(app: typer.Typer) -> None:
         )
     )
     def doctor(
-        directory: Annotated[Path, typer.Argument(metavar="DIR", help=DIR_HELP)],
+        directory: Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)] = None,
         salvage: Annotated[
             Path | None, typer.Option(metavar="OUT", help="Keep what is intact in a new recording.")
         ] = None,
@@ -48,10 +47,7 @@ def register(app: typer.Typer) -> None:
         damaged. With `--salvage`, ends with 0 once every intact frame is in the new recording; the old one
         stays as it is.
         """
-        if not directory.exists():
-            raise CliError(
-                f"`{directory}` does not exist", hint="Name the directory that holds `recording.json`"
-            )
+        directory = chosen(directory)
         if salvage is not None:
             return _salvage(directory, salvage, json=json)
         return _examine(directory, json=json)

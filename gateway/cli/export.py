@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
         )
     )
     def export(
-        directory: Annotated[Path, typer.Argument(metavar="DIR", help=DIR_HELP)],
+        directory: Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)] = None,
         har: Annotated[bool, typer.Option("--har", help="HAR 1.2, an entry a call.")] = False,
         trace: Annotated[bool, typer.Option("--trace", help="Chrome trace, for Perfetto.")] = False,
         json: Annotated[bool, typer.Option("--json", help="One JSON document, for jq.")] = False,

@@ -12,8 +12,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.output import DONE, NO, WRONG_USE, CliError, console, examples, print_json, table
-from gateway.cli.reading import COLUMNS, DIR_HELP, RIGHT, cells, opened, telling
+from gateway.cli.output import (
+    DONE,
+    LONG,
+    NO,
+    WRONG_USE,
+    CliError,
+    console,
+    cut,
+    examples,
+    grid,
+    print_json,
+    terminal_width,
+    with_tail,
+)
+from gateway.cli.output import counted as number_of
+from gateway.cli.reading import DIR_HELP, RIGHT, cells, frame_lines, opened, telling
 
 if TYPE_CHECKING:
     from recordings.frame import Frame
@@ -23,8 +37,10 @@ if TYPE_CHECKING:
 BATCH = 500
 """Rows a table: a recording may be larger than memory."""
 POLL_S = 0.1
-WIDTHS = (7, 11, 6, 12, 12, 12, 36, 8, 7, 0)
+WIDTHS = {"seq": 5, "at": 8, "way": 6, "peer": 10, "lane": 12, "kind": 12, "took": 7}
 """Columns of a followed row, which cannot wait for those that are to come."""
+NONE = "no such frame\n"
+NUMBERS = ("calls", "errors", "cancelled", "lost", "p50", "p95", "max")
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +48,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         epilog=examples(
+            "tieline frames",
             "tieline frames session/",
             "tieline frames session/ --method 'tools/*' --slow 200",
             "tieline frames session/ --errors --json | jq .seq",
@@ -40,12 +57,15 @@ def register(app: typer.Typer) -> None:
         )
     )
     def frames(
-        directory: Annotated[Path, typer.Argument(metavar="DIR", help=DIR_HELP)],
+        directory: Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)] = None,
         method: Annotated[str | None, typer.Option(help="Only this method; a glob.")] = None,
         name: Annotated[str | None, typer.Option(help="Only this tool, prompt or resource; a glob.")] = None,
         peer: Annotated[str | None, typer.Option(help="Only this peer; a glob.")] = None,
         lane: Annotated[str | None, typer.Option(help="Only this lane; a glob.")] = None,
-        kind: Annotated[list[str] | None, typer.Option(help="Only this kind; may be repeated.")] = None,
+        kind: Annotated[
+            list[str] | None,
+            typer.Option(help="Only this kind; may be repeated.", autocompletion=_kinds_from),
+        ] = None,
         errors: Annotated[bool, typer.Option("--errors", help="Only what went wrong.")] = False,
         slow: Annotated[float | None, typer.Option(help="Only answers that took so many ms.")] = None,
         since: Annotated[float | None, typer.Option(help="From so many seconds after the start.")] = None,
@@ -85,12 +105,17 @@ def register(app: typer.Typer) -> None:
     del frames
 
 
-def _kinds(given: Iterable[str]) -> frozenset[str]:
+def _kinds_from(begun: str) -> list[str]:
+    """The kinds that begin so, for completion."""
     from typing import get_args
 
     from recordings.frame import Kind
 
-    known = get_args(Kind)
+    return [kind for kind in get_args(Kind) if kind.startswith(begun)]
+
+
+def _kinds(given: Iterable[str]) -> frozenset[str]:
+    known = _kinds_from("")
     for kind in given:
         if kind not in known:
             raise CliError(
@@ -111,27 +136,44 @@ def _list(recording: Recording, query: Query, *, last: int | None, json: bool) -
             _write(row, recording)
             count += 1
         return DONE if count else NO
-    out = console()
     while batch := list(islice(found, BATCH)):
-        out.print(table(COLUMNS, [cells(row) for row in batch], right=RIGHT))
+        for line in frame_lines(batch, terminal_width()):
+            sys.stdout.write(line + "\n")
         count += len(batch)
+    if not count:
+        sys.stdout.write(NONE)
     return DONE if count else NO
 
 
 def _follow(recording: Recording, query: Query, *, json: bool) -> int:
     from recordings.views import rows
 
+    width = terminal_width()
+    with_lane, count = False, 0
     for row in rows(recording.follow(lambda: time.sleep(POLL_S)), query, _body(recording)):
         if json:
             _write(row, recording)
         else:
-            fields = zip(cells(row), COLUMNS, WIDTHS, strict=True)
-            line = "  ".join(
-                cell.rjust(width) if column in RIGHT else cell.ljust(width) for cell, column, width in fields
-            )
-            sys.stdout.write(line.rstrip() + "\n")
+            if not count or (row.lane and not with_lane):
+                with_lane = bool(row.lane)
+                sys.stdout.write(
+                    _followed(dict(zip(WIDTHS, WIDTHS, strict=True)), width, with_lane=with_lane)
+                )
+            sys.stdout.write(_followed(cells(row), width, with_lane=with_lane))
+        count += 1
         sys.stdout.flush()
-    return DONE
+    return DONE if count else NO
+
+
+def _followed(row: dict[str, str], width: int | None, *, with_lane: bool) -> str:
+    """A line of the table of which nobody knows yet what is to come."""
+    line = "  ".join(
+        row[name].rjust(size) if name in RIGHT else row[name].ljust(size)
+        for name, size in WIDTHS.items()
+        if name != "lane" or with_lane
+    )
+    room = None if width is None else max(width - len(line) - 2, 1)
+    return f"{line}  {with_tail(row.get('what', 'what'), row.get('flags', ''), room)}".rstrip() + "\n"
 
 
 def _write(row: Row, recording: Recording) -> None:
@@ -157,13 +199,15 @@ def _body(recording: Recording) -> Body:
 
 
 def _count(recording: Recording, query: Query, *, json: bool) -> int:
-    from recordings.views import rows, summary
+    from recordings.views import summary
 
-    counted = summary((row.frame for row in rows(recording, query, _body(recording))), _body(recording))
+    counted = summary(recording, _body(recording), query)
     if json:
         print_json(as_json(recording, counted))
-    else:
+    elif counted.frames:
         show_summary(recording, counted)
+    else:
+        sys.stdout.write(NONE)
     return DONE if counted.frames else NO
 
 
@@ -204,37 +248,35 @@ def show_summary(recording: Recording, counted: Summary) -> None:
     """Print what a recording holds: its size, its calls by method and tool, its frames by kind."""
     from recordings.views import took
 
-    out = console()
-    out.print(
-        f"{counted.frames} frames in {took(counted.duration_ns) or '0 s'}, {counted.calls} calls, "
-        f"{counted.errors} errors, {counted.cancelled} cancelled, {counted.unanswered} without an answer "
-        f"({recording.state})",
-        markup=False,
+    sentence = (
+        f"{number_of(counted.frames, 'frame')} in {took(counted.duration_ns) or '0 s'}, "
+        f"{number_of(counted.calls, 'call')}, {number_of(counted.errors, 'error')}, "
+        f"{counted.cancelled} cancelled, {counted.unanswered} without an answer ({recording.state})"
     )
-    numbers = ("calls", "errors", "cancelled", "lost", "p50", "p95", "max")
-    out.print(
-        table(
-            ("peer", "method", "name", *numbers),
-            [_calls(calls) for calls in counted.busiest()],
-            right=numbers,
-        )
-    )
-    kinds = [(kind, str(count)) for kind, count in counted.kinds.most_common()]
-    out.print(table(("kind", "frames"), kinds, right=("frames",)))
+    console().print(sentence, markup=False)
+    if counted.methods:
+        made = [_calls(calls) for calls in counted.busiest()]
+        _print(grid(made, right=NUMBERS, width=terminal_width(), expendable=("p95", "max")))
+    if counted.kinds:
+        kinds = [{"frames": str(count), "kind": kind} for kind, count in counted.kinds.most_common()]
+        _print(grid(kinds, right=("frames",), width=terminal_width()))
 
 
-def _calls(calls: Calls) -> tuple[str, ...]:
+def _print(lines: Iterable[str]) -> None:
+    sys.stdout.write("\n".join(("", *lines, "")))
+
+
+def _calls(calls: Calls) -> dict[str, str]:
     from recordings.views import printable, took
 
-    return (
-        printable(calls.peer),
-        printable(calls.method),
-        printable(calls.name),
-        str(calls.calls),
-        str(calls.errors or ""),
-        str(calls.cancelled or ""),
-        str(calls.unanswered or ""),
-        took(calls.p50_ns),
-        took(calls.p95_ns),
-        took(calls.max_ns),
-    )
+    return {
+        "peer": cut(printable(calls.peer), LONG),
+        "calls": str(calls.calls),
+        "errors": str(calls.errors or ""),
+        "cancelled": str(calls.cancelled or ""),
+        "lost": str(calls.unanswered or ""),
+        "p50": took(calls.p50_ns),
+        "p95": took(calls.p95_ns),
+        "max": took(calls.max_ns),
+        "what": printable(f"{calls.method} {calls.name}".strip()),
+    }

@@ -27,6 +27,7 @@ FAMILIES = (
     "check",
     "status",
     "tools",
+    "recordings",
     "frames",
     "show",
     "doctor",

@@ -6,8 +6,9 @@ imported when a table is shown and not before: `run` and `record` start without 
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ WRONG_USE = 2
 BAD_INPUT = 3
 """A file that cannot be used: a configuration, a recording."""
 INTERRUPTED = 130
+
+LONG = 24
+"""Cells that the long column of a table should have at least."""
+RULE = 100
+"""The longest line below the head of a table where nothing says how wide it may be."""
 
 
 class CliError(Exception):
@@ -69,6 +75,76 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     wide = None if stream.isatty() else 1000
     return Console(file=stream, highlight=False, width=wide)
+
+
+def terminal_width() -> int | None:
+    """Return how many cells a line of stdout may have; None where it is no terminal and lines have no end."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def cut(text: str, width: int) -> str:
+    """Return text that fills at most so many cells, with `…` where something is left out."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+def with_tail(text: str, tail: str, width: int | None) -> str:
+    """Return both in so many cells if that can be; of the two, the text is cut."""
+    from rich.cells import cell_len
+
+    if width is not None and tail:
+        text = cut(text, max(width - cell_len(tail) - 1, 1))
+    whole = f"{text} {tail}".strip()
+    return whole if width is None else cut(whole, width)
+
+
+def grid(
+    rows: Sequence[Mapping[str, str]],
+    *,
+    right: Sequence[str] = (),
+    width: int | None,
+    expendable: Sequence[str] = (),
+    tails: Sequence[str] = (),
+) -> Iterator[str]:
+    """Lines of a table: a head, and a line a row. The last column is the long one, and alone is cut at `width`.
+
+    So nothing is broken inside a word, and where there is no width, one long cell moves no other. A column in which
+    nothing stands is left out. The `expendable` ones go, in this order, while the long one has less than `LONG` cells.
+    `tails` are what each row ends with, whatever is cut.
+    """
+    from rich.cells import cell_len
+
+    *names, long = rows[0]
+    sizes = {
+        name: max(cell_len(name), *(cell_len(row[name]) for row in rows))
+        for name in names
+        if any(row[name] for row in rows)
+    }
+    room = None
+    if width is not None:
+        room = width - sum(size + 2 for size in sizes.values())
+        for name in expendable:
+            if room < LONG and name in sizes:
+                room += sizes.pop(name) + 2
+        room = max(room, len(long))
+
+    def line(row: Mapping[str, str], tail: str) -> str:
+        padded = (
+            " " * (size - cell_len(row[name])) + row[name]
+            if name in right
+            else row[name] + " " * (size - cell_len(row[name]))
+            for name, size in sizes.items()
+        )
+        return "  ".join((*padded, with_tail(row[long], tail, room))).rstrip()
+
+    body = [line(row, tail) for row, tail in zip(rows, tails or [""] * len(rows), strict=True)]
+    head = line({name: name for name in rows[0]}, "")
+    yield head
+    yield "─" * max(len(head), min(max(map(cell_len, body)), width or RULE))
+    yield from body
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:

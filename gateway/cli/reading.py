@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.cli.output import BAD_INPUT, WRONG_USE, CliError, tell_warning
+from gateway.cli.output import BAD_INPUT, LONG, WRONG_USE, CliError, cut, grid, tell_warning
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator, Sequence
 
     from rich.progress import Progress
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from recordings.reader import Recording
     from recordings.views import Row
 
-DIR_HELP = "The recording's directory."
-COLUMNS = ("seq", "at", "way", "peer", "lane", "kind", "what", "took", "bytes", "flags")
+DIR_HELP = "The recording, or its name in `tieline recordings`. Default: the newest."
+HEADER = "recording.json"
 RIGHT = ("seq", "at", "took", "bytes")
 
 
@@ -38,12 +38,40 @@ def telling() -> Generator[None]:
         raise CliError(error.message, code=code) from error
 
 
-def opened(path: Path, *, quiet: bool = False) -> Recording:
+def usual_place() -> Path:
+    """Where recordings lie unless something else was said."""
+    from gateway.config.places import state_dir
+
+    return state_dir() / "recordings"
+
+
+def recordings_in(directory: Path) -> list[Path]:
+    """The recordings that lie in a directory, the newest first."""
+    found = [header.parent for header in directory.glob(f"*/{HEADER}")]
+    return sorted(found, key=lambda path: ((path / HEADER).stat().st_mtime_ns, path.name), reverse=True)
+
+
+def chosen(path: Path | None) -> Path:
+    """The recording that a command is about: the newest one where none was named, which is told."""
+    if path is None:
+        place = usual_place()
+        path = next(iter(recordings_in(place)), None)
+        if path is None:
+            raise CliError(f"no recording is in `{place}`", hint="Name the directory of one")
+        sys.stderr.write(f"note: the newest recording is `{path}`\n")
+    elif not path.exists() and len(path.parts) == 1 and (usual_place() / path).is_dir():
+        # As `tieline recordings` lists it.
+        path = usual_place() / path
+    elif not path.exists():
+        raise CliError(f"`{path}` does not exist", hint="Name the directory that holds `recording.json`")
+    return path
+
+
+def opened(path: Path | None, *, quiet: bool = False) -> Recording:
     """Open a recording and say on stderr what is not whole about it."""
     from recordings.store import open_recording
 
-    if not path.exists():
-        raise CliError(f"`{path}` does not exist", hint="Name the directory that holds `recording.json`")
+    path = chosen(path)
     with telling():
         recording = open_recording(path)
     if not quiet:
@@ -52,28 +80,39 @@ def opened(path: Path, *, quiet: bool = False) -> Recording:
     return recording
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """A row of the table of frames; what peers say is shown without control characters."""
+def frame_lines(rows: Sequence[Row], width: int | None, *, names: Sequence[str] = ()) -> Iterator[str]:
+    """The table of frames. `names` is what to call each row, in a column of its own.
+
+    What was said comes last, as it may be long; its flags are shown all the same.
+    """
+    made = [cells(row) for row in rows]
+    if names:
+        made = [{"as": name, **row} for name, row in zip(names, made, strict=True)]
+    tails = [row.pop("flags") for row in made]
+    return grid(made, right=RIGHT, width=width, expendable=("bytes",), tails=tails)
+
+
+def cells(row: Row) -> dict[str, str]:
+    """A row of the table of frames by column; what peers say is shown without control characters."""
     from recordings.views import printable, took
 
     frame = row.frame
-    what = " ".join(part for part in (row.method, row.name) if part) or _what(frame)
     size = len(bytes(frame.body)) if frame.blob is None else frame.blob.len
-    return (
-        str(frame.seq),
-        f"{frame.at / 1e9:.6f}",
-        frame.way or "",
-        printable(row.peer or ""),
-        printable(row.lane or ""),
-        frame.kind,
-        printable(what),
-        took(row.took_ns),
-        str(size) if size else "",
-        " ".join(frame.flags),
-    )
+    return {
+        "seq": str(frame.seq),
+        "at": f"{frame.at / 1e9:.3f}",
+        "way": frame.way or "",
+        "peer": cut(printable(row.peer or ""), LONG),
+        "lane": cut(printable(row.lane or ""), LONG),
+        "kind": frame.kind,
+        "took": took(row.took_ns),
+        "bytes": str(size) if size else "",
+        "what": printable(" ".join(part for part in (row.method, row.name) if part) or _fact(frame)),
+        "flags": " ".join(f"[{flag}]" for flag in frame.flags),
+    }
 
 
-def _what(frame: Frame) -> str:
+def _fact(frame: Frame) -> str:
     facts = frame.x or {}
     for name in ("why", "reason", "error", "code", "signal", "pid", "notice"):
         if name in facts:

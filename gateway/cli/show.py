@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from gateway.cli.output import DONE, CliError, console, examples, print_json, table, tell_warning
-from gateway.cli.reading import COLUMNS, DIR_HELP, RIGHT, cells, opened, telling
+from gateway.cli.output import DONE, CliError, examples, print_json, tell_warning, terminal_width
+from gateway.cli.reading import DIR_HELP, frame_lines, opened, telling
 
 if TYPE_CHECKING:
     from recordings.frame import Frame
@@ -23,11 +25,13 @@ def register(app: typer.Typer) -> None:
     """Add `show`."""
 
     @app.command(
-        epilog=examples("tieline show session/ 42", "tieline show session/ 42 --json | jq .frame.body")
+        epilog=examples(
+            "tieline show 42", "tieline show session/ 42", "tieline show session/ 42 --json | jq .frame.body"
+        )
     )
     def show(
-        directory: Annotated[Path, typer.Argument(metavar="DIR", help=DIR_HELP)],
-        seq: Annotated[int, typer.Argument(metavar="SEQ", min=0, help="The frame's number.")],
+        directory: Annotated[str | None, typer.Argument(metavar="DIR", help=DIR_HELP)] = None,
+        seq: Annotated[str | None, typer.Argument(metavar="SEQ", help="The frame's number.")] = None,
         json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> int:
         """Show one frame with its body.
@@ -35,9 +39,10 @@ def register(app: typer.Typer) -> None:
         Beside it: the frames that caused it (what it answers, what it serves, what its sender had seen), and
         those that belong to it (answers, progress, decisions).
         """
-        recording = opened(directory)
+        where, number = _named([word for word in (directory, seq) if word is not None])
+        recording = opened(where)
         with telling():
-            frame = recording.frame(seq)
+            frame = recording.frame(number)
             causes, results = around(recording, frame)
         body = _body(recording, frame)
         if json:
@@ -47,6 +52,16 @@ def register(app: typer.Typer) -> None:
         return DONE
 
     del show
+
+
+def _named(words: Sequence[str]) -> tuple[Path | None, int]:
+    """Tell the directory, which may be left out, from the number."""
+    *before, number = words or [""]
+    if not (number.isascii() and number.isdigit()):
+        raise CliError(
+            "name a recording and the number of a frame", hint="For example `tieline show session/ 42`"
+        )
+    return Path(before[0]) if before else None, int(number)
 
 
 def around(recording: Recording, frame: Frame) -> tuple[dict[str, Frame], list[Frame]]:
@@ -100,25 +115,45 @@ def _print_json(frame: Frame, body: bytes, causes: dict[str, Frame], results: li
 def _print(frame: Frame, body: bytes, causes: dict[str, Frame], results: list[Frame]) -> None:
     from recordings.views import Row, printable, took
 
-    out = console()
-    fields = {name: value for name, value in _fields(frame).items() if name != "body"}
-    for name, value in fields.items():
-        text = f"{frame.at / 1e9:.6f} s" if name == "at" else str(value)
-        out.print(f"{name:12} {printable(text)}", markup=False)
+    fields = _fields(frame)
+    fields.pop("body", None)
+    # What a decision or an event tells stands in one field, whose name tells a reader nothing.
+    facts = fields.pop("x", {})
+    for name, value in (*fields.items(), *facts.items()):
+        sys.stdout.write(f"{printable(name):12} {printable(told(name, value))}\n")
     if body:
-        out.print()
+        sys.stdout.write("\n")
         _print_body(frame, body)
     request = causes.get("re")
     if request is not None and request.kind == "request":
-        out.print(f"\ntook         {took(frame.at - request.at)}", markup=False)
-    for title, others in (("caused by", list(causes.items())), ("led to", [("", each) for each in results])):
+        sys.stdout.write(f"\ntook         {took(frame.at - request.at)}\n")
+    for title, names, others in (
+        ("caused by", list(causes), list(causes.values())),
+        ("led to", [], results),
+    ):
         if others:
-            out.print(f"\n{title}", markup=False)
-            rows = [
-                (name, *cells(Row(each, each.method, each.name, each.peer, each.lane)))
-                for name, each in others
-            ]
-            out.print(table(("as", *COLUMNS), rows, right=RIGHT))
+            rows = [Row(each, each.method, each.name, each.peer, each.lane) for each in others]
+            sys.stdout.write("\n".join(("", title, *frame_lines(rows, terminal_width(), names=names), "")))
+
+
+def told(name: str, value: Any) -> str:
+    """A field's value for people: times as such, no syntax around words."""
+    match value:
+        case int() if name == "at":
+            return f"{value / 1e9:.6f} s"
+        case int() if name == "wall":
+            moment = datetime.fromtimestamp(value / 1e9).astimezone()
+            return moment.isoformat(sep=" ", timespec="microseconds")
+        case list():
+            return ", ".join(told("", each) for each in cast("list[Any]", value))
+        case dict():
+            return ", ".join(
+                f"{key} {told('', inner)}" for key, inner in cast("dict[str, Any]", value).items()
+            )
+        case bool():
+            return "yes" if value else "no"
+        case _:
+            return "none" if value is None else str(value)
 
 
 def _print_body(frame: Frame, body: bytes) -> None:

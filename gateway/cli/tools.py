@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         peer: PeerOption = None,
         json: JsonOption = False,
     ) -> int:
-        """List the tools that each peer offers, and whether each was accepted."""
+        """List each peer's tools, and whether they were accepted."""
         read = load_config(config)
         accepted = accepted_of(read)
         return list_tools(offered(read, peer), accepted, json=json)
@@ -56,7 +56,10 @@ def register(app: typer.Typer) -> None:
         peer: PeerOption = None,
         json: JsonOption = False,
     ) -> int:
-        """Show how the tools that are offered differ from the accepted ones. Ends with 1 if any does."""
+        """Show how the tools differ from the accepted ones.
+
+        Ends with 1 if any does.
+        """
         read = load_config(config)
         accepted = accepted_of(read)
         return diff_tools(offered(read, peer), accepted, json=json)
@@ -67,10 +70,9 @@ def register(app: typer.Typer) -> None:
         peer: PeerOption = None,
         json: JsonOption = False,
     ) -> int:
-        """Accept the tools as they are offered now: writes `.tieline/tools.lock.json` beside the
-        configuration.
+        """Accept the tools as they are offered now.
 
-        A gateway that runs takes it over on SIGHUP.
+        Writes `.tieline/tools.lock.json` beside the configuration. A gateway that runs takes it over on SIGHUP.
         """
         read = load_config(config)
         accepted = accepted_of(read)

@@ -48,8 +48,8 @@ def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
 
 
 COMMANDS = [
-    "run", "record", "check", "status", "frames", "show", "doctor", "export", "demo", "bench", "tools list",
-    "tools diff", "tools accept",
+    "run", "record", "check", "status", "recordings", "frames", "show", "doctor", "export", "demo", "bench",
+    "tools list", "tools diff", "tools accept",
 ]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_the_version_is_one_line(tieline: Tieline) -> None:
         (
             "recrod",
             2,
-            "error: No such command 'recrod'. Did you mean 'record'?\n\n"
+            "error: No such command 'recrod'. Did you mean 'record', 'recordings'?\n\n"
             "hint: Run `tieline --help` for the options and an example\n",
         ),
         (
@@ -159,6 +159,18 @@ def test_a_dry_check_reads_the_file_and_says_what_does_nothing(tieline: Tieline,
     assert out.endswith(".mcp.json` is right: 1 peer\n")
     assert err.endswith("`mcpServers.a.timeout` is a setting of another client and does nothing here\n")
     assert err.startswith("warning: ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["tools"]])
+def test_no_command_at_all_is_answered_with_the_help_alone(tieline: Tieline, arguments: list[str]) -> None:
+    code, out, err = tieline(*arguments)
+
+    assert (code, out) == (2, "")
+    assert err.startswith(" ".join(["Usage: tieline", *arguments, "[OPTIONS] COMMAND [ARGS]..."]) + "\n")
+    assert "error:" not in err
+    assert "hint:" not in err
+    _, help_text, _ = tieline(*arguments, "--help")
+    assert err.rstrip().rstrip(".") == help_text.rstrip().rstrip(".")
 
 
 def test_status_ends_with_1_where_no_gateway_runs(tieline: Tieline) -> None:

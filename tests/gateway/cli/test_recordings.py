@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,61 @@ def test_frames_are_listed_a_row_each(tieline: Any, path: Path) -> None:
     assert told.err == "warning: 1 request has no answer and count as lost\n"
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stdout as a terminal of 80 columns."""
+    for name in ("frames", "show"):
+        monkeypatch.setattr(f"gateway.cli.{name}.terminal_width", lambda: 80)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_row_of_a_frame_is_one_line_of_a_narrow_terminal(tieline: Any, tmp_path: Path) -> None:
+    uri = "file:///home/somebody/projects/shop/README.md"
+    ask = frame(
+        1, b"{}", "request", way="core>", peer="a-peer-with-a-name", method="resources/read", name=uri
+    )
+    answer = frame(2, b"{}", "response", at=20_500_000, way="peer>", peer="a-peer-with-a-name", re=1)
+    answer.flags = ("redacted",)
+    path = recorded(tmp_path / "r", [ask, answer], seal=True)
+
+    head, rule, *body = tieline("frames", path).out.splitlines()
+    assert head.split() == ["seq", "at", "way", "peer", "kind", "took", "what"]
+    assert len(rule) <= 80
+    assert body == [
+        "  1  0.001  core>  a-peer-with-a-name  request            resources/read file:/…",
+        "  2  0.021  peer>  a-peer-with-a-name  response  19.5 ms  resources/… [redacted]",
+    ]
+    assert max(map(len, tieline("show", path, 2).out.splitlines())) <= 80
+
+
+def test_a_file_has_whole_names_and_a_long_one_moves_no_column(tieline: Any, tmp_path: Path) -> None:
+    notice = "the tool is offered by two peers " * 8
+    told = frame(2, kind="route", way="inside", x={"notice": notice.strip()})
+    path = recorded(tmp_path / "r", [*talk()[:1], told], seal=False)
+
+    lines = tieline("frames", path).out.splitlines()
+    assert lines[0] == "seq     at  way     peer  kind     bytes  what"
+    assert lines[2] == "  1  0.001  core>   db    request     72  tools/call query"
+    assert lines[3].endswith("notice " + notice.strip())
+    assert len(lines[1]) == 100
+
+
+def test_a_lane_has_a_column_where_there_is_one(tieline: Any, tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r", [frame(1, lane="turn1/tool2"), frame(2)], seal=True)
+    head, _, first, second = tieline("frames", path).out.splitlines()
+    assert head.split() == ["seq", "at", "lane", "kind", "what"]
+    assert first.split() == ["1", "0.001", "turn1/tool2", "notification"]
+    assert second.split() == ["2", "0.002", "notification"]
+
+
+def test_followed_rows_have_a_head_and_begin_the_same_columns(tieline: Any, path: Path) -> None:
+    told = tieline("frames", path, "--follow", "--peer", "db").out.splitlines()
+    assert told[0].split() == ["seq", "at", "way", "peer", "kind", "took", "what"]
+    starts = {line.index(word) for line, word in zip(told, ("what", "tools/call query"), strict=False)}
+    assert len(starts) == 1
+    assert told[3].split() == ["3", "0.400", "peer>", "db", "response", "399", "ms", "tools/call", "query"]
+
+
 def test_what_peers_say_cannot_move_the_cursor(tieline: Any, path: Path) -> None:
     for arguments in (("frames",), ("frames", "--summary"), ("show", 4), ("show", 6)):
         command, *rest = arguments
@@ -118,7 +175,8 @@ def test_json_holds_the_frame_as_it_is_stored_and_how_long_it_took(tieline: Any,
 
 
 def test_no_frame_that_fits_is_a_no(tieline: Any, path: Path) -> None:
-    assert tieline("frames", path, "--peer", "nobody").code == 1
+    for told in (tieline("frames", path, "--peer", "nobody", *more) for more in ((), ("--summary",))):
+        assert (told.code, told.out) == (1, "no such frame\n")
     assert tieline("frames", path, "--peer", "nobody", "--json").out == ""
 
 
@@ -157,10 +215,92 @@ def test_damage_is_bad_input_that_names_the_place_and_the_way_out(
 
 
 def test_the_summary_counts_calls(tieline: Any, path: Path) -> None:
-    assert "3 calls, 1 errors, 0 cancelled, 1 without an answer (sealed)" in tieline("frames", path, "--summary").out
+    told = tieline("frames", path, "--summary").out
+    assert "7 frames in 503 ms, 3 calls, 1 error, 0 cancelled, 1 without an answer (sealed)\n" in told
+    calls = [line.split() for line in told.splitlines() if "tools/call" in line or "ping" in line]
+    assert [(row[0], row[1], row[-1]) for row in calls] == [
+        ("db", "1", "ping"), ("db", "1", "query"), ("lsp", "1", "\\x1b[31m"),
+    ]  # fmt: skip
     counted = json.loads(tieline("frames", path, "--summary", "--json").out)
     assert (counted["frames"], counted["calls"], counted["errors"], counted["unanswered"]) == (7, 3, 1, 1)
     assert counted["methods"][0]["calls"] == 1
+
+
+def test_a_summary_of_some_frames_counts_the_calls_that_they_belong_to(tieline: Any, path: Path) -> None:
+    counted = json.loads(tieline("frames", path, "--errors", "--summary", "--json").out)
+    # The error's call, and the one whose answer never came; the latter's frame is not stored.
+    assert (counted["frames"], counted["calls"], counted["errors"], counted["unanswered"]) == (1, 2, 1, 1)
+    counted = json.loads(tieline("frames", path, "--peer", "db", "--summary", "--json").out)
+    assert (counted["frames"], counted["calls"], counted["errors"]) == (4, 2, 0)
+
+
+def test_that_a_server_is_of_the_older_era_is_no_error(tieline: Any, tmp_path: Path) -> None:
+    refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}'
+    frames = [
+        frame(1, b"{}", "request", way=">peer", peer="old", id=1, method="server/discover"),
+        frame(2, refusal, "error", way="peer>", peer="old", re=1, id=1),
+        frame(3, b"{}", "request", way="core>", id=1, method="server/discover"),
+        frame(4, refusal, "error", way=">core", re=3, id=1),
+    ]
+    path = recorded(tmp_path / "r", frames, seal=True)
+    assert [each["seq"] for each in tieline("frames", path, "--errors", "--json").objects] == [4]
+    assert json.loads(tieline("frames", path, "--summary", "--json").out)["errors"] == 1
+
+
+def test_kinds_are_completed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("_TIELINE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "tieline frames session --kind re")
+    monkeypatch.setenv("COMP_CWORD", "4")
+    monkeypatch.setattr(sys, "argv", ["tieline"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capfd.readouterr().out.split() == ["request", "response", "ready", "restart"]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory with two recordings; the one called `a` is the newer one."""
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+    for number, name in enumerate(("b", "a")):
+        path = recorded(tmp_path / "state" / "recordings" / name, talk()[: number + 1], seal=True)
+        os.utime(path / "recording.json", ns=(number, number))
+    return tmp_path / "state" / "recordings"
+
+
+def test_recordings_are_listed_the_newest_first(tieline: Any, state: Path) -> None:
+    told = tieline("recordings")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(f"in {state}\n")
+    assert [line.split()[-1] for line in told.out.splitlines()[-2:]] == ["a", "b"]
+    listed = json.loads(tieline("recordings", "--json", "--last", 1).out)
+    assert [(each["path"], each["frames"], each["state"]) for each in listed] == [
+        (str(state / "a"), 2, "sealed")
+    ]
+
+
+def test_a_recording_that_cannot_be_read_is_told_and_the_others_listed(tieline: Any, state: Path) -> None:
+    (state / "a" / "recording.json").write_text("{}")
+    told = tieline("recordings", state, "--json")
+    assert told.code == 0
+    assert [Path(each["path"]).name for each in json.loads(told.out)] == ["b"]
+    assert told.err.startswith(f"warning: {state / 'a'}: ")
+
+
+def test_where_no_recording_is_there_is_none_to_list_or_to_show(tieline: Any, tmp_path: Path) -> None:
+    told = tieline("recordings", tmp_path)
+    assert (told.code, told.out) == (1, f"no recording in {tmp_path}\n")
+    assert tieline("recordings", tmp_path / "nowhere").code == 3
+
+
+@pytest.mark.parametrize("command", [["frames"], ["show", "1"], ["doctor"], ["export", "--json"]])
+def test_no_name_means_the_newest_recording_and_a_bare_name_one_of_the_list(
+    tieline: Any, state: Path, command: list[str]
+) -> None:
+    name, *rest = command
+    newest = tieline(name, *rest)
+    assert newest.err.startswith(f"note: the newest recording is `{state / 'a'}`\n")
+    assert newest.out == tieline(name, state / "a", *rest).out
+    assert tieline(name, "b", *rest).out == tieline(name, state / "b", *rest).out
 
 
 def test_a_live_recording_is_followed_until_it_ends(tmp_path: Path) -> None:
@@ -196,6 +336,31 @@ def test_a_frame_is_shown_with_its_body_its_causes_and_its_answer(tieline: Any, 
     assert {name: cause["seq"] for name, cause in shown["causes"].items()} == {"re": 4, "after": 3}
     shown = json.loads(tieline("show", path, 1, "--json").out)
     assert [each["seq"] for each in shown["results"]] == [2, 3]
+
+
+def test_a_frame_is_shown_in_words(tieline: Any, tmp_path: Path) -> None:
+    about = {"reason": "closed", "peers": ["a", "b"], "left": None, "own": True}
+    closed = frame(2, kind="close", at=1_500_000_000, wall=1_795_829_078_651_367_889, x=about)
+    closed.flags = ("redacted", "late")
+    told = tieline("show", recorded(tmp_path / "r", [frame(1), closed], seal=True), 2)
+    assert told.out.splitlines() == [
+        "seq          2",
+        "at           1.500000 s",
+        f"wall         {datetime.fromtimestamp(1_795_829_078.651368).astimezone()}",
+        "kind         close",
+        "flags        redacted, late",
+        "reason       closed",
+        "peers        a, b",
+        "left         none",
+        "own          yes",
+    ]
+
+
+@pytest.mark.parametrize("words", [[], ["session"], ["session", "x"]])
+def test_show_without_a_number_is_wrong_use(tieline: Any, words: list[str]) -> None:
+    told = tieline("show", *words)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("error: name a recording and the number of a frame\n")
 
 
 def test_a_frame_that_is_not_there_is_wrong_use(tieline: Any, path: Path) -> None:
@@ -261,8 +426,8 @@ def test_an_export_is_of_one_format(tieline: Any, path: Path) -> None:
     assert tieline("export", path, "--har", "--json").code == 2
 
 
-@pytest.mark.parametrize("command", ["frames", "show", "doctor", "export"])
+@pytest.mark.parametrize("command", ["recordings", "frames", "show", "doctor", "export"])
 def test_the_help_has_examples(tieline: Any, command: str) -> None:
     told = tieline(command, "--help")
     assert told.code == 0
-    assert f"$ tieline {command} " in told.out
+    assert f"$ tieline {command}" in told.out

@@ -1,0 +1,60 @@
+"""Tables: what fits, what is cut, and what is left out."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from gateway.cli.output import cut, grid, terminal_width, with_tail
+
+ROWS = [
+    {"seq": "1", "lane": "", "bytes": "279", "what": "tools/call list_databases"},
+    {"seq": "20", "lane": "", "bytes": "18", "what": "tools/list"},
+]
+
+
+def test_a_column_in_which_nothing_stands_is_left_out_and_numbers_stand_right() -> None:
+    assert list(grid(ROWS, right=("seq", "bytes"), width=None)) == [
+        "seq  bytes  what",
+        "─────────────────────────────────────",
+        "  1    279  tools/call list_databases",
+        " 20     18  tools/list",
+    ]
+
+
+def test_the_long_column_alone_is_cut_and_no_line_is_longer_than_the_terminal() -> None:
+    lines = list(grid(ROWS, right=("seq", "bytes"), width=30))
+    assert lines[2:] == ["  1    279  tools/call list_d…", " 20     18  tools/list"]
+    assert max(map(len, lines)) == 30
+
+
+def test_what_can_be_spared_makes_room_for_what_was_said() -> None:
+    lines = list(grid(ROWS, right=("seq", "bytes"), width=30, expendable=("bytes",)))
+    assert lines[0] == "seq  what"
+    assert lines[2] == "  1  tools/call list_databases"
+
+
+def test_tails_stay_where_their_text_is_cut() -> None:
+    lines = list(grid(ROWS, right=("seq", "bytes"), width=40, tails=["[synthetic]", ""]))
+    assert lines[2:] == ["  1    279  tools/call list… [synthetic]", " 20     18  tools/list"]
+
+
+def test_where_no_width_is_given_one_long_cell_moves_no_other() -> None:
+    long = {"seq": "3", "lane": "", "bytes": "9", "what": "notice " + "long " * 60 + "end"}
+    lines = list(grid([*ROWS, long], right=("seq", "bytes"), width=None))
+    assert lines[2:4] == list(grid(ROWS, right=("seq", "bytes"), width=None))[2:]
+    assert lines[4].endswith("long end")
+    assert len(lines[1]) == 100
+
+
+@pytest.mark.parametrize("width", [0, 1, 5, 6, 20])
+def test_text_is_cut_by_the_cells_that_it_fills(width: int) -> None:
+    assert cell_len(cut("漢字漢字", width)) <= max(width, 1)
+    assert cell_len(with_tail("漢字漢字", "[late]", width)) <= max(width, 1)
+    assert cut("漢字", 4) == "漢字"
+
+
+def test_a_pipe_has_no_width(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    del capfd
+    monkeypatch.setenv("COLUMNS", "40")
+    assert terminal_width() is None
