@@ -335,14 +335,14 @@ class Peer:
         if kind == "notification":
             if self.flood.drops(envelope.method, data):
                 return
-            session = self._session_of(origin, envelope)
+            session = self._session_of(origin, envelope) if not self._is_counted(envelope) else None
             if session is not None:
                 session.news.peer_notified(self, data, envelope, origin)
                 return
             for session in self._concerned(envelope):
                 session.news.peer_notified(self, data, envelope, origin)
         else:
-            session = self._session_of(origin, envelope) if not self._is_counted(envelope) else None
+            session = self._session_of(origin, envelope)
             if session is not None:
                 session.asks.peer_asked(self, data, envelope, origin)
             else:
@@ -448,8 +448,6 @@ class Peer:
                 peer=self.name,
                 life=self.life,
                 id=id_,
-        id_, method = envelope.id, envelope.method
-        self.record("request", data, id=id_, after=self.delivered, method=method, flags=("orphan",))
                 re=call.seq,
                 after=self.delivered,
                 method=call.method,
