@@ -348,6 +348,26 @@ class Peer:
             else:
                 self._refuse(envelope)
 
+    def _is_counted(self, envelope: Envelope) -> bool:
+        """Whether a message is for those sessions alone that have subscribed to it."""
+        return envelope.method == UPDATED and self.config.scope == "shared" and not self.is_modern
+
+    def _concerned(self, envelope: Envelope) -> list[Session]:
+        """Return the sessions that are told what names no single one of them."""
+        method = envelope.method
+        if self._is_counted(envelope):
+            uri = read_uri(envelope)
+            found = [session for session in self.sessions if session.listens.wants(self, uri)]
+        elif method == LOG:
+            found = []
+        elif method in TO_ONE or (method == UPDATED and self.is_modern):
+            found = self.sessions[:1]
+        else:
+            found = list(self.sessions)
+        if not found:
+            self.flood.nobodys()
+        return found
+
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message."""
         self.damage.stray(data, why, size=size)
