@@ -78,6 +78,8 @@ class Recorder:
         self.path = Path(directory)
         self.durability: Durability = durability
         self._header = header or Header()
+        self._header_lock = threading.Lock()
+        self._header_waits = False
         self._redactor = redactor
         self._suspects = redactor.suspects if redactor is not None else None
         self._serve = on_write_error == "serve"
@@ -143,8 +145,7 @@ class Recorder:
         if self._header.incomplete:
             return
         self._header.incomplete = True
-        with contextlib.suppress(OSError):
-            files.replace(self._directory, files.HEADER, encode_header(self._header))
+        self._write_header()
         if self._on_incomplete is not None:
             self._on_incomplete(refusal)
 
@@ -308,11 +309,24 @@ class Recorder:
 
     # Durability
 
+    @property
+    def serves(self) -> bool:
+        """Whether calls are served also while nothing can be written."""
+        return self._serve
+
     def barrier(self) -> None:
-        """Return once every frame appended so far is on disk. Raises `WriteRefusedError`."""
-        self._syncer.now()
-        if self._broken and self._refusal is not None:
-            raise self._refusal
+        """Return once every frame appended so far is on disk.
+
+        Raises `WriteRefusedError`, except under `on_write_error="serve"`, which marks the recording instead.
+        """
+        try:
+            self._syncer.now()
+            if self._broken and self._refusal is not None:
+                raise self._refusal
+        except WriteRefusedError as refusal:
+            if not self._serve:
+                raise
+            self._mark_incomplete(refusal)
 
     def commit(self) -> Future[None]:
         """As `barrier`, from a thread that gathers callers into one fsync: for an event loop to await."""
@@ -337,6 +351,8 @@ class Recorder:
             if self._closed:
                 return
             blobs, self._unsynced = self._unsynced, []
+        if self._header_waits:
+            self._write_header()
         try:
             for name in blobs:
                 self._sync_path(name)
@@ -366,12 +382,19 @@ class Recorder:
         return self._header
 
     def update_header(self, **changes: Any) -> None:
-        """Change fields of the header, as peers become known. Raises `WriteRefusedError`."""
+        """Change fields of the header, as peers become known. The file follows, written beside: it takes two fsyncs."""
         self._header = msgspec.structs.replace(self._header, **changes)
-        try:
-            files.replace(self._directory, files.HEADER, encode_header(self._header))
-        except OSError as error:
-            raise WriteRefusedError(f"the recording cannot be written: {error.strerror}") from error
+        self._header_waits = True
+        self._syncer.soon()
+
+    def _write_header(self) -> None:
+        """Bring the header into its file; without room, it waits for the next time."""
+        with self._header_lock:
+            self._header_waits = False
+            try:
+                files.replace(self._directory, files.HEADER, encode_header(self._header))
+            except OSError:
+                self._header_waits = True
 
     def seal(self) -> None:
         """End the recording, compress and index it. Takes about 10 ms a MiB; may be called in a thread.
@@ -405,9 +428,8 @@ class Recorder:
         with self._lock:
             self._closed = True
         self._release()
-        if self._header.incomplete:
-            with contextlib.suppress(OSError):
-                files.replace(self._directory, files.HEADER, encode_header(self._header))
+        if self._header.incomplete or self._header_waits:
+            self._write_header()
 
     def _release_all(self) -> None:
         self._release()

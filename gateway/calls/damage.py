@@ -51,7 +51,7 @@ class Damage:
         self._record(data, why, size)
         if why in ("too-large", "unfinished", "not-utf8", "partial"):
             reason = "frame_too_large" if why in ("too-large", "unfinished") else "peer_protocol"
-            self._end(jsonrpc.salvage(data), reason, why)
+            self._end(jsonrpc.salvage(data), reason, why, size)
 
     def bad(self, data: bytes, bad: BadMessage) -> None:
         """A line that is no message: several in one are taken apart, the answer in it is given up where it shows."""
@@ -62,13 +62,14 @@ class Damage:
                 self._peer.message(part)
             return
         reason = "frame_too_large" if bad.reason in ("number", "too-deep") else "peer_protocol"
-        self._end(bad.salvaged, reason, bad.message)
+        self._end(bad.salvaged, reason, bad.message, len(data))
 
-    def _end(self, salvaged: Salvaged, reason: str, why: str) -> None:
+    def _end(self, salvaged: Salvaged, reason: str, why: str, size: int) -> None:
         """End the call that a damaged answer belongs to; a request of the peer has ids of its own."""
-        if salvaged.id is None or salvaged.kind == "request":
-            return
-        call = self._peer.pending.pop(salvaged.id, None)
+        id_ = salvaged.id if salvaged.kind != "request" else None
+        call = self._peer.pending.pop(id_, None) if id_ is not None else None
+        if reason == "frame_too_large":
+            self._too_large(call, why, size)
         if call is None:
             return
         message = "message too large" if reason == "frame_too_large" else "the answer is damaged"
@@ -83,6 +84,16 @@ class Damage:
         self._damage += 1
         if self._damage == MOST_DAMAGE:
             self._peer.renew("peer_protocol", f"it has given {MOST_DAMAGE} damaged answers in a row")
+
+    def _too_large(self, call: Call | None, why: str, size: int) -> None:
+        """Record that a message was over a limit, and whose answer it was where that can be read."""
+        peer = self._peer
+        if self._junk > MOST_JUNK or (call is None and not peer.sessions):
+            return
+        tap = call.session.tap if call is not None else peer.tap
+        facts = {"reason": "frame_too_large", "message": why, "bytes": size}
+        re = call.seq if call is not None else None
+        tap.record("fault", "inside", peer=peer.name, life=max(peer.life, 1), re=re, x=facts)
 
     def was_silent(self, call: Call) -> None:
         """A call that was sent has met its deadline. Where that is all that happens, the peer is started anew.

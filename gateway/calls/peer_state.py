@@ -19,7 +19,7 @@ from gateway.calls.flood import Flood
 from gateway.calls.reading import read_member, read_uri, subscription_id
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unrecorded
+from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unkept, unrecorded
 from gateway.protocol.jsonrpc import BadMessage, Envelope
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
@@ -295,8 +295,19 @@ class Peer:
             return
         if call.method in NEVER_CANCELLED:
             return
-        params = jsonrpc.encode({"requestId": id_, "reason": reason})
-        self.notify(jsonrpc.notification("notifications/cancelled", params), "notifications/cancelled")
+        method = "notifications/cancelled"
+        message = jsonrpc.notification(method, jsonrpc.encode({"requestId": id_, "reason": reason}))
+        call.session.tap.record(
+            "notification",
+            ">peer",
+            message,
+            peer=self.name,
+            life=max(self.life, 1),
+            re=call.seq,
+            method=method,
+            flags=("synthetic",),
+        )
+        self.notify(message, method)
 
     def _stamp(self, call: Call, params: bytes) -> Stamp:
         headers = call.headers
@@ -346,7 +357,7 @@ class Peer:
             if session is not None:
                 session.asks.peer_asked(self, data, envelope, origin)
             else:
-                self._refuse(envelope)
+                self._refuse(data, envelope)
 
     def _is_counted(self, envelope: Envelope) -> bool:
         """Whether a message is for those sessions alone that have subscribed to it."""
@@ -441,12 +452,20 @@ class Peer:
             call = next(iter(busy.values())) if len(busy) == 1 else None
         return call.session if call is not None else None
 
-    def _refuse(self, envelope: Envelope) -> None:
+    def _refuse(self, data: bytes, envelope: Envelope) -> None:
         """Nobody can be asked: there is no session, or there are several and the peer does not say which."""
+        id_, method = envelope.id, envelope.method
+        self.record("request", data, id=id_, after=self.delivered, method=method, flags=("orphan",))
         why = f"{self.name} does not say which of its calls `{envelope.method}` is about"
         self.note("drop", {"reason": "ambiguous", "method": envelope.method})
         fault = Fault(code="invalid_request", message=why, reason="no_ui", jsonrpc=METHOD_NOT_FOUND)
-        self.send_answer(jsonrpc.error(envelope.id, error_object(fault)), envelope.id)  # pyright: ignore[reportArgumentType]
+        message = jsonrpc.error(id_, error_object(fault))  # pyright: ignore[reportArgumentType]
+        if self.sessions:
+            life = max(self.life, 1)
+            self.tap.record(
+                "error", ">peer", message, peer=self.name, life=life, id=id_, flags=("synthetic",)
+            )
+        self.send_answer(message, id_)  # pyright: ignore[reportArgumentType]
 
     def _answer(self, data: bytes, envelope: Envelope, kind: str) -> None:
         id_ = envelope.id
@@ -472,7 +491,9 @@ class Peer:
                 after=self.delivered,
                 method=call.method,
             )
-        if call.then is None and call.shape == "same":
+        if seq < 0 and session.tap.must_keep and call.method not in NEVER_CANCELLED:
+            session.answered(call, Reply(fault=unkept(self.name)))
+        elif call.then is None and call.shape == "same":
             session.pass_answer(call, data, envelope, seq)
         elif envelope.error:
             session.answered(call, Reply(error=bytes(envelope.error), seq=seq))

@@ -14,6 +14,7 @@ from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
+    from recordings.header import PeerFacts
 
 __all__ = ["Hello", "Host", "Id", "Link", "Origin", "Stamp", "Tap", "Timer", "TransportError"]
 
@@ -60,6 +61,10 @@ class Tap(Protocol):
     ) -> int:  # fmt: skip
         """As `record`, for a message of a first life of which nothing more is to be said. Takes no keywords: this is
         what every call pays for, twice."""
+        ...
+
+    def met(self, peer: str, facts: PeerFacts) -> None:
+        """Keep who a peer is and what it speaks, once it has shaken hands; called by the host."""
         ...
 
     def close(self) -> None:

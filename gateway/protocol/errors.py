@@ -56,6 +56,18 @@ def unrecorded() -> Fault:
     )
 
 
+def unkept(peer: str) -> Fault:
+    """Return why an answer is not given: it had to be on disk first, and cannot be brought there."""
+    return Fault(
+        code="io",
+        message=f"{peer} has answered, but its answer cannot be recorded",
+        reason="recorder_unavailable",
+        outcome="completed",
+        peer=peer,
+        advice='Free some disk space, or set `record.on_write_error = "serve"`',
+    )
+
+
 def error_object(fault: Fault) -> bytes:
     """Return the JSON-RPC error object for a core: `data` holds code, reason, outcome, peer, advice, details."""
     data: dict[str, Any] = {

@@ -188,9 +188,7 @@ class Connection:
         url = config.url or ""
         auth = None
         if config.oauth is not None:
-            from gateway.runtime.oauth import peer_auth
-
-            auth = peer_auth(self._peer.name, url, config.oauth, learned=self._world.learned)
+            auth = self._world.auth(self._peer.name, url, config.oauth)
         options = HttpOptions(
             headers=tuple(config.headers.items()),
             limits=limits,

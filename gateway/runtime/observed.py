@@ -33,7 +33,7 @@ class Watch(Protocol):
 class ObservedTap:
     """A tap and its observer. Implements `calls.ports.Tap`."""
 
-    __slots__ = ("_put", "_tap", "accepting", "at", "must_keep", "now")
+    __slots__ = ("_put", "_tap", "accepting", "at", "met", "must_keep", "now")
 
     def __init__(self, tap: Tap, observer: Observer) -> None:
         self._tap = tap
@@ -42,6 +42,7 @@ class ObservedTap:
         self.at = tap.at
         self.accepting = tap.accepting
         self.must_keep = tap.must_keep
+        self.met = tap.met
 
     def record(self, kind: str, way: str, body: bytes = b"", **rest: Any) -> int:
         """Record a frame, then show it; what could not be recorded is not shown."""

@@ -9,11 +9,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from recordings.header import PeerFacts
+
 
 class RefusingTap:
     """Refuses every frame, so that no call is made without a record."""
 
     accepting = False
+    must_keep = False
 
     def __init__(self, *, on_close: Callable[[], None] | None = None) -> None:
         self.at = 0
@@ -29,6 +32,16 @@ class RefusingTap:
         del kind, way, body
         self.at = self.now()
         return -1
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Any, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """Record nothing."""
+        return self.record(kind, way)
+
+    def met(self, peer: str, facts: PeerFacts) -> None:
+        """Write nothing of a peer."""
 
     def close(self) -> None:
         """The session has ended."""

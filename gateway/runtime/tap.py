@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from recordings.errors import RecordingError
 from recordings.frame import BLOB_BYTES, LIFECYCLE, NO_BODY, Frame
+from recordings.header import PeerFacts
 from recordings.store import Recorder
 from transports.base import Id
 
@@ -72,6 +73,9 @@ class NullTap:
     ) -> int:  # fmt: skip
         """Number a frame."""
         return self.record(kind, way)
+
+    def met(self, peer: str, facts: PeerFacts) -> None:
+        """Write nothing of a peer."""
 
     def close(self) -> None:
         """Nothing is written any more than before."""
@@ -178,7 +182,7 @@ class RecordingTap:
         after: int | None, method: str, name: str,
     ) -> int:  # fmt: skip
         """Record a message of which nothing more is to be said, as most are: a third of the cost of `record`."""
-        if len(body) >= self._quick_bytes or b"\n" in body or self._ended:
+        if len(body) >= self._quick_bytes or b"\n" in body:
             return self.record(
                 kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name
             )
@@ -210,6 +214,11 @@ class RecordingTap:
         if way == "peer>" and kind in ("response", "error"):
             self._recorder.barrier()
 
+    def met(self, peer: str, facts: PeerFacts) -> None:
+        """Say in the recording's header who a peer is, soon."""
+        if not self._ended:
+            self._recorder.update_header(peers={**self._recorder.header.peers, peer: facts})
+
     def close(self) -> None:
         """The session has ended; what its peers still do is recorded until `end`."""
         self._on_close(self)
@@ -217,6 +226,7 @@ class RecordingTap:
     def end(self) -> Recorder:
         """Record nothing more, and return the recorder to be sealed."""
         self._ended = True
+        self._quick_bytes = 0
         return self._recorder
 
 

@@ -14,13 +14,16 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from gateway import __version__
 from gateway.calls.peer_state import Peer
 from gateway.calls.ports import Tap
-from gateway.config.model import Config
+from gateway.config.model import Config, OAuthConfig, PeerConfig
 from gateway.config.places import state_dir
+from gateway.protocol import mcp
 from gateway.runtime.connection import Connection, spec_of
 from gateway.runtime.observed import ObservedTap, Watch
 from gateway.runtime.redactor import make_redactor
@@ -32,8 +35,12 @@ from recordings.header import Header, PeerFacts
 from recordings.store import Recorder
 from transports.base import Hello
 
+if TYPE_CHECKING:
+    from gateway.runtime.oauth import PeerAuth
+
 STOP_S = 8.0
 """The longest that the end of all peers together is waited for."""
+LONGEST_SOFTWARE = 200
 
 
 class World:
@@ -54,9 +61,13 @@ class World:
         self._not_begun: RecordingError | None = None
         """Why the latest session has no recording; None where it has."""
         self._open: set[Recorder] = set()
-        self.recordings: list[Path] = []
+        self._auths: dict[tuple[str, bytes], PeerAuth] = {}
+        self._met: dict[str, PeerFacts] = {}
+        """What is known of shared peers, for the recordings of sessions that find them ready."""
         self._warned = False
         self.on_sealed: Callable[[Path], None] | None = None
+        self.on_unrecorded: Callable[[], None] | None = None
+        """Called for each frame that could not be written, and each recording that could not be begun."""
         self.watch: Watch | None = None
         """Who is shown the frames of sessions, where telemetry is configured."""
 
@@ -102,6 +113,12 @@ class World:
         connection = self._connections.get(peer)
         if connection is not None:
             connection.ready()
+        software = self.redact_text(_software(peer))
+        facts = self._facts(peer.config, version=peer.version, software=software)
+        if peer.config.scope == "shared":
+            self._met[peer.name] = facts
+        for session in peer.sessions:
+            session.tap.met(peer.name, facts)
 
     def mint(self) -> str:
         """Return 32 random hex digits."""
@@ -166,13 +183,11 @@ class World:
             seed=seed,
             core=PeerFacts(dialect="mcp", transport=hello.transport),
             peers={
-                name: PeerFacts(
-                    dialect="mcp", transport=peer.kind, command=self._public_command(peer.command)
-                )
+                name: self._met.get(name) or self._facts(peer)
                 for name, peer in self.config.active_peers.items()
             },
         )
-        recorder = Recorder(
+        return Recorder(
             path,
             header=header,
             redactor=self.redactor,
@@ -180,13 +195,20 @@ class World:
             on_write_error=self.config.record.on_write_error,
             on_incomplete=self._refused,
         )
-        self.recordings.append(path)
-        return recorder
 
-    def _public_command(self, command: list[str]) -> list[str]:
-        return [self.redact_text(word) for word in command]
+    def _facts(self, config: PeerConfig, *, version: str = "", software: str = "") -> PeerFacts:
+        """Return what a recording's header says of a peer."""
+        return PeerFacts(
+            dialect="mcp",
+            version=version,
+            transport=config.kind,
+            software=software,
+            command=[self.redact_text(word) for word in config.command],
+        )
 
     def _refused(self, fault: RecordingError) -> None:
+        if self.on_unrecorded is not None:
+            self.on_unrecorded()
         if not self._warned:
             self._warned = True
             tell(f"warning: {fault}")
@@ -214,6 +236,20 @@ class World:
     def learned(self, secret: str) -> None:
         """Redact a secret that was learnt while running (an access token)."""
         self.redactor.know([secret])
+
+    def auth(self, peer: str, url: str, config: OAuthConfig) -> PeerAuth:
+        """Return what signs requests to `url`: the same for every connection, since a refresh token serves once.
+
+        Raises:
+            TransportError: (`refused`) it cannot be set up.
+        """
+        from gateway.runtime.oauth import peer_auth
+
+        key = url, msgspec.json.encode(config)
+        auth = self._auths.get(key)
+        if auth is None:
+            auth = self._auths[key] = peer_auth(peer, url, config, learned=self.learned)
+        return auth
 
     def redact_text(self, text: str) -> str:
         """Return text for people without secrets."""
@@ -250,6 +286,29 @@ class World:
             task.cancel()
         if self._work:
             await asyncio.wait(set(self._work), timeout=1.0)
+        while self._auths:
+            self._auths.popitem()[1].close()
+
+
+class _Software(msgspec.Struct):
+    name: str = ""
+    version: str = ""
+
+
+class _Facts(msgspec.Struct):
+    server: _Software | None = msgspec.field(name="serverInfo", default=None)
+    meta: dict[str, msgspec.Raw] = msgspec.field(name="_meta", default_factory=dict[str, msgspec.Raw])
+
+
+def _software(peer: Peer) -> str:
+    """Return name and version as a peer gave them; empty where it did not."""
+    try:
+        facts = msgspec.json.decode(peer.facts, type=_Facts)
+        raw = facts.meta.get(mcp.META_SERVER)
+        said = facts.server or (msgspec.json.decode(raw, type=_Software) if raw is not None else _Software())
+    except msgspec.DecodeError:
+        return ""
+    return f"{said.name} {said.version}".strip()[:LONGEST_SOFTWARE]
 
 
 def tell(sentence: str) -> None:

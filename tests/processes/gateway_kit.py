@@ -258,10 +258,16 @@ class House:
 
     def frames(self, which: int = 0) -> list[Frame]:
         """The frames of one session's recording, as they are now."""
-        return list(open_recording(self.gateway.world.recordings[which]))
+        return list(self.recording(which))
 
     def recording(self, which: int = 0) -> Recording:
-        return open_recording(self.gateway.world.recordings[which])
+        return open_recording(self.recordings()[which])
+
+    def recordings(self) -> list[Path]:
+        """Where the sessions' recordings are, in the order in which they began."""
+        where = self.gateway.world.record_dir
+        found = list(where.iterdir()) if where is not None and where.exists() else []
+        return sorted(found, key=lambda path: open_recording(path).header.started)
 
     def pid(self, peer: str) -> int | None:
         """The process of a peer, if it runs."""

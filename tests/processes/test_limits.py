@@ -98,7 +98,7 @@ def test_a_core_too_many_is_told_so_on_every_listener(tmp_path: Path) -> None:
             assert "result" in await again.ask("initialize", INITIALIZE["params"])
             again.close()
             await again.until(lambda: again.endings)
-        assert len(here.gateway.world.recordings) == 2
+        assert len(here.recordings()) == 2
 
     run(main())
 

@@ -59,6 +59,7 @@ class ListTap:
         self._start = host.ns
         self.at = 0
         self.accepting = True
+        self.must_keep = False
         self.is_broken = False
         self.refuses: set[str] = set()
         """Ways whose frames cannot be written."""
@@ -82,6 +83,9 @@ class ListTap:
         after: int | None, method: str, name: str,
     ) -> int:  # fmt: skip
         return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
+
+    def met(self, peer: str, facts: Any) -> None:
+        pass
 
     def close(self) -> None:
         self.is_closed = True

@@ -268,9 +268,10 @@ def test_a_core_that_goes_away_takes_its_calls_along_and_no_others() -> None:
 
     assert service.gets("notifications/cancelled")["params"]["requestId"] == first["id"]
     assert one_tap.is_closed
-    close, drop = one_tap.frames[-2:]
+    close, drop, told = one_tap.frames[-3:]
     assert close.x == {"reason": "closed", "in_flight": 1}
     assert (drop.kind, drop.x) == ("drop", {"reason": "the core has disconnected"})
+    assert (told.way, told.method, told.re) == (">peer", "notifications/cancelled", drop.re)
     service.answers(first, text("late"))
     service.answers(second, text("3"))
     assert two.gets_result() == text("3")
@@ -392,3 +393,48 @@ def test_a_slow_core_holds_back_its_own_peers_and_no_shared_one() -> None:
     assert not common.wire.link.is_paused
     slow.receiver.writable(True)
     assert not own.wires[0].link.is_paused
+
+
+def test_an_answer_that_must_be_kept_and_cannot_be_is_not_given() -> None:
+    desk, core, calc = table("legacy", "legacy")
+    desk.tap.must_keep = True
+    core.calls(id=1)
+    asked = calc.gets("tools/call")
+    desk.tap.refuses.add("peer>")
+    calc.answers(asked, text("3"))
+
+    data = core.gets_error()["data"]
+    assert (data["code"], data["reason"], data["outcome"]) == ("io", "recorder_unavailable", "completed")
+
+
+def test_a_cancellation_of_the_gateways_own_is_recorded_as_it_was_sent() -> None:
+    desk, core, calc = table("legacy", "legacy")
+    core.calls(id=1)
+    asked = calc.gets("tools/call")
+    desk.passes(3600)
+    sent = calc.gets("notifications/cancelled")
+
+    assert sent["params"] == {"requestId": asked["id"], "reason": "deadline"}
+    (frame,) = [one for one in desk.tap.frames if one.method == "notifications/cancelled"]
+    assert (frame.way, frame.peer, frame.flags, frame.message) == (">peer", "calc", ("synthetic",), sent)
+    (call,) = [one for one in desk.tap.frames if one.method == "tools/call" and one.kind == "request"]
+    assert frame.re == call.seq
+
+
+def test_a_question_that_nobody_can_be_asked_is_recorded_with_its_refusal() -> None:
+    service = Service()
+    desk = Desk({"calc": service}, peers={"calc": SHARED})
+    one, two = desk.core(), desk.core()
+    one.calls(id=1)
+    two.calls(id=1)
+    service.says({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "who?"}})
+
+    frames = desk.host.taps[0].frames[-3:]
+    assert [(frame.kind, frame.way, frame.id) for frame in frames if frame.kind != "drop"] == [
+        ("request", "peer>", "q"),
+        ("error", ">peer", "q"),
+    ]
+    assert frames[0].message["params"] == {"message": "who?"}
+    assert frames[-1].message["error"]["data"]["reason"] == "no_ui"
+    assert one.hears_nothing
+    assert two.hears_nothing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from gateway.runtime.tap import RecordingTap
+from gateway.runtime.tap import LONGEST_WORD, RecordingTap, Words
 from recordings.frame import Frame
 from recordings.segment import line_of
 from recordings.store import Recorder, open_recording
@@ -108,3 +110,75 @@ def test_under_barrier_an_answer_is_on_disk_before_it_is_passed_on(
 
 def seq_of_last(path: Path) -> int:
     return [frame.seq for frame in open_recording(path)][-1]
+
+
+class Broken:
+    """A disk that takes nothing once it is told so."""
+
+    broken = False
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self.broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return os.write(fd, data)
+
+
+def test_the_number_of_a_frame_that_could_not_be_written_stands_in_no_other_frame(tmp_path: Path) -> None:
+    disk = Broken()
+    recorder = Recorder(tmp_path / "recording", durability="os", write=disk.write)
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    disk.broken = True
+    missing = tap.record("response", "peer>", b"{}", peer="p", id=1)
+    disk.broken = False
+    assert missing == -1
+    tap.record("notification", "core>", b"{}", after=missing, method="m")
+    tap.plain("notification", "core>", b"{}", "", UNSET, missing, missing, "m", "")
+    tap.record("drop", "inside", re=missing, parent=missing)
+    tap.end().close()
+
+    found = [
+        frame for frame in open_recording(tmp_path / "recording") if frame.kind in ("notification", "drop")
+    ]
+    assert [(frame.kind, frame.re, frame.after, frame.parent) for frame in found] == [
+        ("notification", None, None, None),
+        ("notification", None, None, None),
+        ("drop", None, None, None),
+    ]
+
+
+def test_nothing_is_recorded_after_the_end_by_either_way(tmp_path: Path) -> None:
+    tap = tap_in(str(tmp_path))
+    recorder = tap.end()
+    assert tap.record("request", "core>", b"{}", id=1) == -1
+    assert tap.plain("request", "core>", b"{}", "", 1, None, None, "m", "") == -1
+    recorder.close()
+
+
+def test_a_long_name_is_encoded_each_time_and_not_kept() -> None:
+    words = Words()
+    for number in range(10):
+        words["request", "p", "core>", "tools/call", f"{number}" * (LONGEST_WORD + 1)]
+    assert not words
+    words["request", "p", "core>", "tools/call", "x" * LONGEST_WORD]
+    assert len(words) == 1
+
+
+@pytest.mark.parametrize("serve", [False, True])
+def test_under_barrier_a_failed_fsync_holds_an_answer_back_unless_it_is_served_all_the_same(
+    serve: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(
+        tmp_path / "recording", durability="barrier", on_write_error="serve" if serve else "refuse"
+    )
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    assert tap.must_keep is not serve
+    with monkeypatch.context() as patch:
+
+        def fails(fd: int) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        patch.setattr("recordings.files.sync", fails)
+        seq = tap.record("response", "peer>", b"{}", peer="p", id=1)
+    assert seq == (0 if serve else -1)
+    assert recorder.header.incomplete is serve
+    tap.end().close()

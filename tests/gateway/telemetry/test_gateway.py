@@ -236,7 +236,7 @@ def test_a_recording_made_without_telemetry_gives_its_log_afterwards(tmp_path: P
         async with house(tmp_path, {"good": echo()}) as here:
             client = await here.core()
             await client.tool("good__echo", text="x", size=100_000)
-        return here.gateway.world.recordings[0]
+        return here.recordings()[0]
 
     recording = open_recording(run(main()))
     entries = list(entries_of(recording, WRITER))
