@@ -18,6 +18,15 @@ from transports.base import TransportError
 _READ_BYTES: Final = 65536
 _HEAD_BYTES: Final = 65536
 _KEEP_ALIVE_S: Final = 75
+_PROBES: Final = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 60),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 15),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 4),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 120_000),
+)
+"""Has the system end the connection of a client that is gone without a word, two minutes after it was heard last:
+an open stream would keep its session, and the processes of that, for ever. No timer of ours wakes up for it."""
 
 # What it warns of is what strangers send; they are answered, and need no line on our stderr.
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
@@ -119,6 +128,7 @@ class _Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES  # pyright: ignore[reportAttributeAccessIssue]
+        _probe(transport.get_extra_info("socket"))
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -138,3 +148,13 @@ class _Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         super().on_headers_complete()
+
+
+def _probe(connection: socket.socket | None) -> None:
+    """Have the system ask now and then whether the other end of a connection is still there."""
+    if connection is None:
+        return
+    for level, name, value in _PROBES:
+        number = getattr(socket, name, None)  # some of them are Linux's own
+        if number is not None:
+            connection.setsockopt(level, number, value)
