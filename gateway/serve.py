@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
 from gateway import __version__
 from gateway.calls.acceptance import Acceptance
-from gateway.calls.accepted import AcceptedError
+from gateway.calls.accepted import AcceptedError, visible
 from gateway.calls.exchange import Exchange
 from gateway.calls.turned_away import TurnedAway
 from gateway.config.mistakes import ConfigError
@@ -64,7 +66,7 @@ class Gateway:
         record_dir = options.record_dir or recordings_dir(config)
         self.world = World(config, record_dir=record_dir, exact_dir=options.is_one_recording)
         self.acceptance = Acceptance(
-            config, read_accepted(config), tell=lambda text: tell(f"warning: {text}")
+            config, read_accepted(config), tell=lambda text: self._tell(f"warning: {text}")
         )
         self.telemetry: Telemetry | None = None
         if config.telemetry.is_on:
@@ -72,14 +74,21 @@ class Gateway:
 
             self.telemetry = Telemetry(config, self.world.redactor, tell=tell)
             self.world.watch = self.telemetry.watch
+            self.world.on_unrecorded = self.telemetry.unrecorded
         judge = self.acceptance if self.acceptance.is_needed else None
         self.exchange = Exchange(config, self.world, version=__version__, judge=judge)
         self.exchange.on_fault = _report
-        self.exchange.on_notice = lambda sentence: tell(f"note: {sentence}")
+        self.exchange.on_notice = lambda sentence: self._tell(f"note: {sentence}")
         self.listeners: list[tuple[str, Listener]] = []
+        self.token_files: dict[str, None] = {}
+        """Where the bearer tokens lie that listeners ask for."""
         self.ended = asyncio.Event()
         self.started_at = time.monotonic()
         self.limits = link_limits(config.limits)
+
+    def _tell(self, sentence: str) -> None:
+        """Tell people something that holds words of peers: without secrets, and without what acts on a terminal."""
+        tell(visible(self.world.redact_text(sentence)))
 
     async def start(self) -> None:
         """Open every listener.
@@ -144,16 +153,17 @@ class Gateway:
 
     def _tokens(self, listen: TcpListen) -> Mapping[str, str]:
         """Principal to bearer token; empty where the listener asks for none."""
-        from gateway.runtime.tokens import TokenError, bearer_token
+        from gateway.runtime.tokens import TokenError, bearer_token, token_file
         from transports.guard import is_loopback
 
         if (listen.insecure_loopback or self.options.insecure_loopback) and is_loopback(listen.host):
             return {}
         try:
-            token = bearer_token(Path(listen.token_file) if listen.token_file else None)
+            token = bearer_token(token_file(listen))
         except TokenError as fault:
             raise TransportError("denied", str(fault)) from fault
         self.world.learned(token)
+        self.token_files[str(token_file(listen))] = None
         return {"core": token}
 
     def _guard(self, listen: TcpListen) -> Callable[[int], Any]:
@@ -219,6 +229,10 @@ class Gateway:
         self.exchange.judge = self.acceptance if self.acceptance.is_needed else None
         for section in change.needs_restart:
             tell(f"warning: `{section}` has changed; only a new start of the gateway applies it")
+        # What was warned of stays as it was, for new sessions too.
+        config = replace(
+            config, **{section: getattr(self.config, section) for section in change.needs_restart}
+        )
         self.config = self.world.config = config
         if self.telemetry is not None:
             self.telemetry.reconfigured(config)
@@ -226,8 +240,7 @@ class Gateway:
         replaced = (*change.changed, *change.removed)
         self.exchange.reconfigure(config, replaced=replaced)
         self.world.spawn(self.world.warm_anew(set(replaced)))
-        touched = [*change.added, *change.changed, *change.removed]
-        tell(f"configuration reloaded: {', '.join(touched) or 'no peer'} touched")
+        tell(f"configuration reloaded: {change.sentence()}")
 
     async def stop(self) -> None:
         """Give calls in flight the drain time, then end everything."""

@@ -42,6 +42,8 @@ METRICS_S = 15.0
 """How often metrics are sent over OTLP."""
 MOST_SPANS = 10_000
 """Spans that may wait to be sent."""
+MOST_LINE_BYTES = 16 * 1024 * 1024
+"""Bytes of lines that may wait to be written, over all sessions."""
 END_S = 3.0
 """How long the last spans and lines may take."""
 
@@ -70,6 +72,10 @@ class Telemetry:
         self._told: set[str] = set()
         self._spans: list[ReadableSpan] = []
         self._lines: dict[str, list[bytes]] = {}
+        self._bytes_in = 0
+        self._bytes_out = 0
+        """Bytes of lines that came, and that were written or lost; the thread alone counts the latter."""
+        self.lines_dropped = 0
         self._metrics_at = time.monotonic()
         self._prometheus: PrometheusServer | None = None
         self._places: dict[str, Place] = {}
@@ -123,6 +129,10 @@ class Telemetry:
         self._config = msgspec.structs.replace(config, telemetry=self._config.telemetry)
         self._places.clear()
 
+    def unrecorded(self) -> None:
+        """A frame could not be written, or a recording not be begun."""
+        self.metrics.unrecorded += 1
+
     def place(self, peer: str) -> Place:
         """Return how a peer is connected."""
         place = self._places.get(peer)
@@ -145,14 +155,20 @@ class Telemetry:
 
     def write(self, session: str, entry: Entry) -> None:
         """An entry of the log is there."""
-        self._lines.setdefault(session, []).append(log.line(entry))
+        if self._bytes_in - self._bytes_out >= MOST_LINE_BYTES:
+            self.lines_dropped += 1
+            self._once("lines of the extension log are lost: it is not written as fast as they come")
+            return
+        line = log.line(entry)
+        self._bytes_in += len(line)
+        self._lines.setdefault(session, []).append(line)
 
     def _flush(self) -> None:
         """Hand what is ready to the thread."""
         if self.logs is not None:
             lines, self._lines = self._lines, {}
             for session, ready in lines.items():
-                if not self._aside.do(partial(self.logs.append, session, b"".join(ready))):
+                if not self._aside.do(partial(self._append, self.logs, session, b"".join(ready))):
                     self._lines[session] = ready
         if self.otlp is None:
             return
@@ -160,6 +176,13 @@ class Telemetry:
             self._spans = []
         if time.monotonic() - self._metrics_at >= METRICS_S:
             self._send_metrics()
+
+    def _append(self, logs: LogFiles, session: str, lines: bytes) -> None:
+        """Write to the log, in the thread."""
+        try:
+            logs.append(session, lines)
+        finally:
+            self._bytes_out += len(lines)
 
     def _send(self, otlp: Otlp, spans: list[ReadableSpan]) -> None:
         if not otlp.send_spans(spans):
@@ -196,6 +219,7 @@ class Telemetry:
         """Drop what is ready and was not handed over; for measurements."""
         self._spans = []
         self._lines = {}
+        self._bytes_in = self._bytes_out
 
     async def close(self) -> None:
         """Tell of everything that has passed, and end. Takes a few seconds at most, whoever does not answer."""

@@ -84,6 +84,8 @@ class Metrics:
         self.in_flight = 0
         self.dropped = 0
         """Frames that no telemetry was made of, since they came too fast."""
+        self.unrecorded = 0
+        """Frames that could not be written, and recordings that could not be begun."""
 
     def ended(self, operation: Operation, place: Place) -> None:
         """Count an operation that has ended."""
@@ -156,6 +158,7 @@ def exposition(metrics: Metrics) -> str:
         ("counter", "tieline_frames_total", "Frames, by kind.", _by("kind", metrics.frames)),
         ("counter", "tieline_peer_exits_total", "Processes of a peer that ended.", _by("peer", metrics.exits)),
         ("counter", "tieline_telemetry_dropped_total", "Frames left out of telemetry.", [("", metrics.dropped)]),
+        ("counter", "tieline_unrecorded_total", "Frames that could not be written.", [("", metrics.unrecorded)]),
         ("gauge", "tieline_sessions", "Sessions that are open.", [("", metrics.sessions)]),
         ("gauge", "tieline_in_flight", "Requests without an answer.", [("", metrics.in_flight)]),
     ):  # fmt: skip
