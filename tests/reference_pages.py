@@ -14,7 +14,7 @@ import msgspec
 import typer.main
 
 from gateway.cli.main import application
-from gateway.config.model import INHERITED_ENV, Config
+from gateway.config.model import INHERITED_ENV, INHERITED_PROXIES, Config
 from gateway.config.reading import Field, describe, fields_of
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -24,6 +24,7 @@ NOT_EDITED = "<!-- Written by `make reference`; edit the code instead. -->"
 def config_page() -> str:
     """Return the page of every setting."""
     usual = ", ".join(f"`{name}`" for name in INHERITED_ENV)
+    proxies = ", ".join(f"`{name}`" for name in INHERITED_PROXIES)
     parts = [
         f"""# Configuration
 
@@ -45,7 +46,8 @@ what a variable or key with a secret name holds, is redacted wherever it turns u
 marked ³ may begin with `~`, and otherwise begin at the directory of the file.
 
 A peer's process gets a few variables of our environment, what `inherit_env` names, and `env`. The few are
-{usual}.
+{usual}; and, unless
+they hold credentials, {proxies}, in capitals or not.
 """
     ]
     parts += [_section(path, struct) for path, struct in _sections(Config, ())]

@@ -59,6 +59,17 @@ def config_path(given: Path | None) -> Path:
     return found
 
 
+def need_peers(config: Config, path: Path) -> None:
+    """See that a configuration has something to serve.
+
+    Raises:
+        CliError: If it names no peers.
+    """
+    if not config.active_peers:
+        hint = "Add a table `[peers.NAME]` with a `command` or a `url`"
+        raise CliError(f"`{path}` names no peers", hint=hint, code=BAD_INPUT)
+
+
 CONFIG_HELP = "`tieline.toml` or another client's JSON. Default: what lies here."
 _ABOUT_FILES = "Name a `tieline.toml`, or the JSON file with `mcpServers` of another client"
 

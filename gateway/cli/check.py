@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.arguments import CONFIG_HELP, config_path, load_config
+from gateway.cli.arguments import CONFIG_HELP, config_path, load_config, need_peers
 from gateway.cli.output import BAD_INPUT, DONE, NO, console, counted, examples, print_json, table
 from gateway.config import Config, ConfigError
 
@@ -34,11 +34,16 @@ def register(app: typer.Typer) -> None:
         path = config_path(config)
         try:
             read = load_config(path)
+            if read.telemetry.is_on:
+                from gateway.telemetry.hub import need_extras
+
+                need_extras(read)
         except ConfigError as error:
             if not json:
                 raise
             print_json({"ok": False, "mistakes": error.mistakes})
             return BAD_INPUT
+        need_peers(read, path)
         if dry:
             return _told_dry(path, read, json=json)
         reports = try_peers(read)

@@ -54,9 +54,13 @@ def tell_warning(message: str) -> None:
 
 def tell_config_error(error: ConfigError) -> None:
     """Print every mistake of a configuration on stderr."""
+    if not any(mistake.file for mistake in error.mistakes):
+        for mistake in error.mistakes:
+            tell_error(str(mistake))
+        return
     files = " and ".join(f"`{file}`" for file in dict.fromkeys(m.file for m in error.mistakes))
     lines = "".join(f"\n  {mistake}" for mistake in error.mistakes)
-    hint = "Nothing was started; `docs/reference/config.md` lists every setting"
+    hint = "Nothing was started; `docs/reference/config.md` of the repository lists every setting"
     tell_error(f"{files} has {counted(len(error.mistakes), 'mistake')}\n{lines}", hint)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from gateway.cli.arguments import CONFIG_HELP, config_path, load_config, plain
-from gateway.cli.output import BAD_INPUT, CliError, examples
+from gateway.cli.arguments import CONFIG_HELP, config_path, load_config, need_peers, plain
+from gateway.cli.output import examples
 from gateway.config import Config, ServeOptions
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ def start(
     """Read the configuration and serve until told to end; return the exit code."""
     path = config_path(given)
     config = load_config(path)
-    if not config.active_peers:
-        hint = "Add a table `[peers.NAME]` with a `command` or a `url`"
-        raise CliError(f"`{path}` names no peers", hint=hint, code=BAD_INPUT)
+    need_peers(config, path)
     options = ServeOptions(
         stdio=stdio,
         ready_file=ready_file and ready_file.absolute(),

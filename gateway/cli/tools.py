@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.arguments import CONFIG_HELP, load_config
+from gateway.cli.arguments import CONFIG_HELP, load_config, need_peers
 from gateway.cli.check import try_peers
 from gateway.cli.output import (
     BAD_INPUT,
@@ -106,6 +106,7 @@ def offered(config: Config, only: Sequence[str] | None) -> list[PeerReport]:
     """
     import msgspec
 
+    need_peers(config, Path(config.source or ""))
     for name in only or ():
         if name not in config.active_peers:
             known = ", ".join(f"`{n}`" for n in config.active_peers)

@@ -30,6 +30,18 @@ def check(report: Report) -> None:
                 _redact(section, path, report)
             case _:
                 pass
+    for path, (section, failed) in report.halves.items():
+        match section:
+            case PeerConfig():
+                _half_of_a_peer(section, path, report)
+            case TcpListen() if not failed & {"host", "tls", "insecure_loopback"}:
+                _exposure(section, path, report)
+            case CatalogConfig():
+                _text_is_name(section.separator, (*path, "separator"), report)
+            case RedactConfig() if section != RedactConfig():
+                _redact(section, path, report)
+            case _:
+                pass
     _ports(report)
 
 
@@ -47,6 +59,17 @@ def _peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
     elif peer.type not in {None, peer.kind}:
         report.mistake((*path, "type"), f"is `{peer.type}`, but `{ways[0]}` makes it `{peer.kind}`")
     _belongs(peer, ways[0], path, report)
+    _parts(peer, path, report)
+
+
+def _half_of_a_peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
+    """What can be said of a peer of which something else is wrong: all mistakes are told at once."""
+    if peer.url:
+        _url(peer, path, report)
+    _parts(peer, path, report)
+
+
+def _parts(peer: PeerConfig, path: KeyPath, report: Report) -> None:
     if peer.version and peer.era != "auto" and (peer.version >= FIRST_MODERN) != (peer.era == "modern"):
         report.mistake((*path, "version"), f"is `{peer.version}`, which is not of the `{peer.era}` era")
     for header, value in peer.headers.items():

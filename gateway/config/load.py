@@ -22,6 +22,10 @@ from gateway.config.references import Resolver, secrets_in
 
 Table = dict[str, object]
 
+PATIENCE_S = 120.0
+"""How long the one peer of `tieline record` may take to be ready: more than any client waits for it, since its
+program may have to be downloaded first."""
+
 
 def load(path: Path, *, environ: Mapping[str, str] = os.environ) -> Config:
     """Read the file at `path`; what ends in `.json` is another client's.
@@ -74,7 +78,7 @@ def for_one_peer(
     Raises:
         ConfigError: If the URL or a header cannot be used.
     """
-    report = Report(file="command line")
+    report = Report(file="")
     given = _headers(headers, report)
     resolver = Resolver(environ=environ, directory=Path.cwd(), report=report)
     resolver.every_variable_is_secret = True
@@ -89,15 +93,25 @@ def for_one_peer(
         inherit_env=inherit,
         headers=cast(dict[str, str], resolved),
         start="eager",
+        start_timeout_s=PATIENCE_S,
     )
     config = Config(peers={name: peer})
     report.parts[("peers", name)] = peer
     check(report)
     if report.mistakes:
-        raise ConfigError(report.mistakes)
+        raise ConfigError(_as_options(mistake) for mistake in report.mistakes)
     secrets = set[str]().union(*(secrets_in(key, value) for key, value in environ.items()))
     secrets |= secrets_in("", url or "") | resolver.secrets
     return msgspec.structs.replace(config, secrets=frozenset(secrets))
+
+
+def _as_options(mistake: Mistake) -> Mistake:
+    """Name the option of the command line where a key of a file would be named."""
+    key = next((option for part, option in _OPTIONS.items() if f".{part}" in mistake.key), mistake.key)
+    return Mistake("", None, key, mistake.message)
+
+
+_OPTIONS = {"url": "--url", "type": "--url", "headers": "--header"}
 
 
 def _headers(lines: Sequence[str], report: Report) -> dict[str, str]:

@@ -31,7 +31,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing to correct. `line` counts from 1; None where the file as a whole is meant."""
+    """One thing to correct. `line` counts from 1; None where the file as a whole is meant.
+
+    `file` is empty for what stands on the command line; `key` is then an option.
+    """
 
     file: str
     line: int | None
@@ -39,6 +42,8 @@ class Mistake:
     message: str
 
     def __str__(self) -> str:
+        if not self.file:
+            return f"`{self.key}` {self.message}"
         where = self.file if self.line is None else f"{self.file}:{self.line}"
         return f"{where}: `{self.key}` {self.message}" if self.key else f"{where}: {self.message}"
 
@@ -61,6 +66,10 @@ class Report:
     notes: list[str] = field(default_factory=list[str])
     parts: dict[KeyPath, object] = field(default_factory=dict[KeyPath, object])
     """Sections that were read without a mistake, which can be checked further whatever others are."""
+    halves: dict[KeyPath, tuple[object, frozenset[str]]] = field(
+        default_factory=dict[KeyPath, tuple[object, frozenset[str]]]
+    )
+    """Sections with mistakes, made of what is right of them, and the keys that are not."""
     peers_at: tuple[str, ...] = ("peers",)
     """Where the file keeps its peers: other clients call them `mcpServers`."""
 

@@ -21,9 +21,12 @@ Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 
 INHERITED_ENV: tuple[str, ...] = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ", "TMPDIR", "SYSTEMROOT",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "NODE_USE_SYSTEM_CA",
 )  # fmt: skip
 """What a child process gets of our environment unless `inherit_env` names more: enough to find and run
-programs, nothing that is likely to be a secret."""
+programs and to trust who the machine trusts, nothing that is likely to be a secret."""
+INHERITED_PROXIES: tuple[str, ...] = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+"""What it gets too, in capitals or not, unless the value holds credentials."""
 
 TEXT = {"expand": True}
 """Marks a field in whose text `${VAR}` is replaced."""
@@ -423,7 +426,10 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Return the whole environment of the process: what may be inherited of `environ`, then `env`."""
         globs = (*INHERITED_ENV, *self.inherit_env)
         inherited = {
-            name: value for name, value in environ.items() if any(fnmatchcase(name, g) for g in globs)
+            name: value
+            for name, value in environ.items()
+            if any(fnmatchcase(name, g) for g in globs)
+            or (name.upper() in INHERITED_PROXIES and "@" not in value)
         }
         return inherited | self.env
 

@@ -75,16 +75,24 @@ def read(struct: type[S], document: object, path: KeyPath, report: Report, prepa
     fields = fields_of(struct)
     values: dict[str, object] = {}
     before = len(report.mistakes)
+    failed = set[str]()
     for key, value in cast(dict[str, object], document).items():
         if key not in fields:
             report.mistake((*path, key), f"is not a known key{did_you_mean(key, fields)}")
         else:
+            so_far = len(report.mistakes)
             values[key] = read_field(fields[key], value, (*path, key), report, prepare)
+            if len(report.mistakes) > so_far:
+                failed.add(key)
             if fields[key].marked("planned"):
                 report.note((*path, key), "has no effect in this version")
-    for name in _required(struct) - values.keys():
+    missing = _required(struct) - values.keys()
+    for name in missing:
         report.mistake((*path, name), "is missing")
     if len(report.mistakes) > before:
+        if not missing and not failed & _required(struct):
+            good = {key: value for key, value in values.items() if key not in failed}
+            report.halves[path] = struct(**good), frozenset(failed)
         return None
     section = struct(**values)
     report.parts[path] = section

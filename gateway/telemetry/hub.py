@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -301,13 +302,26 @@ def place_of(config: PeerConfig) -> Place:
         return Place(transport=config.kind)
 
 
+def need_extras(config: Config) -> None:
+    """See whether everything is installed that the telemetry of a configuration needs.
+
+    Raises:
+        ConfigError: If something is not.
+    """
+    if not config.telemetry.otlp_endpoint:
+        return
+    try:
+        import_module("gateway.telemetry.otlp")
+    except ImportError as fault:
+        why = f"needs the extra `otel`: in a clone, `uv tool install '.[otel]'` (`{fault.name}` is missing)"
+        raise _mistake(config, "telemetry.otlp_endpoint", why) from fault
+
+
 def _otlp(config: Config, instance: str, started: int) -> Otlp:
     settings = config.telemetry
-    try:
-        from gateway.telemetry.otlp import over_http
-    except ImportError as fault:
-        why = f"needs the extra `otel`: install `tieline[otel]` (`{fault.name}` is missing)"
-        raise _mistake(config, "telemetry.otlp_endpoint", why) from fault
+    need_extras(config)
+    from gateway.telemetry.otlp import over_http
+
     return over_http(
         settings.otlp_endpoint or "",
         settings.otlp_headers,

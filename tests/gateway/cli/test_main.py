@@ -104,6 +104,11 @@ def test_the_version_is_one_line(tieline: Tieline) -> None:
             "error: `tieline record` needs either a command or `--url`, not both\n\n"
             "hint: For example `tieline record -- npx some-server`\n",
         ),
+        (
+            "record --url example",
+            3,
+            "error: `--url` must begin with `http://`, `https://`, `ws://` or `wss://` and a host\n",
+        ),
     ],
 )
 def test_wrong_use_is_one_sentence_with_a_hint(
@@ -121,16 +126,38 @@ def test_a_configuration_with_mistakes_ends_with_3_and_all_of_them(tieline: Tiel
         "error: `tieline.toml` has 2 mistakes\n\n"
         "  tieline.toml:2: `peers.a.comand` is not a known key; did you mean `command`?\n"
         "  tieline.toml:4: `limits.max_sessions` must be a whole number of 1 or more, found 0\n\n"
-        "hint: Nothing was started; `docs/reference/config.md` lists every setting\n",
+        "hint: Nothing was started; `docs/reference/config.md` of the repository lists every setting\n",
     )
 
 
-def test_a_configuration_without_peers_is_not_run(tieline: Tieline, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["run", "check", "check --dry", "tools list"])
+def test_a_configuration_without_peers_is_not_used(tieline: Tieline, tmp_path: Path, command: str) -> None:
     (tmp_path / "tieline.toml").touch()
-    code, out, err = tieline("run")
+    code, out, err = tieline(*command.split())
 
     assert (code, out) == (3, "")
     assert err.endswith("names no peers\n\nhint: Add a table `[peers.NAME]` with a `command` or a `url`\n")
+
+
+def test_a_check_says_which_extra_is_missing_as_a_run_would(
+    tieline: Tieline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '[peers.a]\ncommand = ["x"]\n[telemetry]\notlp_endpoint = "http://127.0.0.1:1"\n'
+    (tmp_path / "tieline.toml").write_text(text)
+    for name in [
+        name for name in sys.modules if name.startswith(("opentelemetry", "gateway.telemetry.otlp"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
+    told = "`telemetry.otlp_endpoint` needs the extra `otel`: in a clone, `uv tool install '.[otel]'`"
+
+    code, out, err = tieline("check", "--dry")
+    assert (code, out) == (3, "")
+    assert told in err
+
+    code, out, err = tieline("check", "--dry", "--json")
+    assert (code, err) == (3, "")
+    assert told.endswith(json.loads(out)["mistakes"][0]["message"].partition(" (")[0])
 
 
 def test_check_tells_mistakes_as_json_when_asked_to(tieline: Tieline, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config, ConfigError, PeerConfig, find_config, for_one_peer, load, parse
+from gateway.config.load import PATIENCE_S
 
 FILE = Path("/etc/tieline/tieline.toml")
 
@@ -274,6 +275,19 @@ def test_a_process_gets_little_of_our_environment_and_what_its_peer_names() -> N
     }
 
 
+def test_a_process_is_told_whom_to_trust_and_how_to_get_out_but_no_credentials() -> None:
+    environ = {
+        "NODE_EXTRA_CA_CERTS": "/etc/own.pem",
+        "SSL_CERT_FILE": "/etc/own.pem",
+        "HTTPS_PROXY": "http://proxy:3128",
+        "http_proxy": "http://proxy:3128",
+        "NO_PROXY": "localhost",
+    }
+    peer = read('[peers.p]\ncommand = ["x"]').peers["p"]
+
+    assert peer.environment(environ | {"ALL_PROXY": "http://me:canary@proxy:3128"}) == environ
+
+
 def test_a_tool_is_offered_if_it_is_allowed_and_not_denied() -> None:
     tools = (
         read('[peers.p]\nunix = "/x"\ntools = { allow = ["read_*"], deny = ["*_secret"] }').peers["p"].tools
@@ -304,7 +318,9 @@ def test_the_file_here_is_found_ours_before_another_clients(tmp_path: Path) -> N
 def test_a_recorded_command_gives_its_peer_a_name(command: list[str], name: str) -> None:
     config = for_one_peer(command=command, environ={})
 
-    assert config.peers == {name: PeerConfig(command=command, inherit_env=["*"], start="eager")}
+    assert config.peers == {
+        name: PeerConfig(command=command, inherit_env=["*"], start="eager", start_timeout_s=PATIENCE_S)
+    }
 
 
 def test_a_recorded_command_sees_the_whole_environment_and_its_secrets_are_known() -> None:
@@ -334,6 +350,38 @@ def test_headers_of_a_recorded_url_may_name_variables_and_what_these_hold_is_sec
     secrets = config.secret_values()
     assert {"not-a-real-ticket", "somebody"} <= secrets
     assert "as it is: yes" not in secrets
+
+
+def test_every_mistake_of_a_table_is_told_whatever_else_is_wrong_with_it() -> None:
+    text = (
+        '[peers.a]\nurl = "htp://x"\ncolour = "red"\n[peers.a.headers]\n"X Y" = "1"\n'
+        '[peers.b]\ncomand = ["x"]\nprefix = "a b"\n'
+        '[catalog]\nprefix = "no"\nseparator = "/"\n'
+        '[listen.http]\nhost = "0.0.0.0"\nport = 70000\n'
+    )
+    assert mistakes(text) == [
+        "2: `peers.a.url` must begin with `http://`, `https://`, `ws://` or `wss://` and a host",
+        "3: `peers.a.colour` is not a known key",
+        '5: `peers.a.headers."X Y"` is not the name of a header',
+        "7: `peers.b.comand` is not a known key; did you mean `command`?",
+        "8: `peers.b.prefix` may hold letters, digits, `_`, `.` and `-` only",
+        '10: `catalog.prefix` must be one of `auto`, `always`, `never`, found "no"',
+        "11: `catalog.separator` may hold letters, digits, `_`, `.` and `-` only",
+        "13: `listen.http.host` is `0.0.0.0`, not loopback: that needs a `tls` section",
+        "14: `listen.http.port` must be a whole number of 0 or more up to 65535, found 70000",
+    ]
+
+
+def test_what_is_wrong_on_the_command_line_is_told_by_its_option() -> None:
+    with pytest.raises(ConfigError) as caught:
+        for_one_peer(url="example.com/mcp", environ={})
+    assert str(caught.value) == (
+        "`--url` must begin with `http://`, `https://`, `ws://` or `wss://` and a host"
+    )
+
+
+def test_a_recorded_server_may_take_its_time_since_it_may_have_to_be_downloaded() -> None:
+    assert for_one_peer(command=["npx", "-y", "server"], environ={}).peers["server"].start_timeout_s >= 60
 
 
 def test_the_working_directory_of_the_shell_is_recorded_as_it_is() -> None:
