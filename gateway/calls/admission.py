@@ -25,10 +25,14 @@ def admit(session: Session, request: Request) -> bool:
             request, invalid(INVALID_REQUEST, "duplicate_id", f"id {request.id!r} is in flight already")
         )
         return False
-    if len(core.open) >= session.max_in_flight:
+    # A core that came for one request only (stateless HTTP) shares the limit with the others of its session.
+    if (
+        len(core.open) + len(session.cores) > session.max_in_flight
+        and (in_flight := sum(len(one.open) for one in session.cores)) >= session.max_in_flight
+    ):
         fault = Fault(
             code="io",
-            message=f"{len(core.open)} calls are in flight, which is the limit of a session",
+            message=f"{in_flight} calls are in flight, which is the limit of a session",
             reason="overloaded",
             advice="Retry when some have ended, or raise `limits.max_in_flight_per_session`",
         )

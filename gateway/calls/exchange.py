@@ -16,6 +16,7 @@ from gateway.calls.peer_state import LISTEN, Client, Peer
 from gateway.calls.request import Request, client_of, read_meta
 from gateway.calls.session import Session
 from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import Fault
 from transports.base import Hello, Link
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ SWEEP_S = 0.25
 """How often deadlines are looked at while calls are in flight. Nothing runs while none is."""
 MOST_LEGACY = 8
 """Connections to one legacy peer that one stateless session holds for clients of different capabilities."""
+MOST_TOLD = 1000
+"""Sentences that are remembered as told: peers choose the names in them."""
 
 SHARED_CAPABILITIES: dict[str, dict[str, object]] = {
     "sampling": {},
@@ -54,15 +57,30 @@ class Seat:
             return peers[0]
         client = self._client(request)
         for peer in peers:
-            if (peer.is_modern and peer.is_ready) or peer.client.fingerprint == client.fingerprint:
+            if (peer.is_modern and peer.is_ready) or peer.client.can_share(client):
                 return peer
         if len(peers) >= MOST_LEGACY:
-            idle = next((peer for peer in peers if not peer.pending and not peer.waiting), peers[0])
+            idle = next((peer for peer in peers if peer.is_idle), None)
+            if idle is None:
+                return self._refusing(client)
             peers.remove(idle)
             idle.stop()
         peer = self._exchange.make_peer(self.name, self.config, client)
         peer.sessions.append(session)
         peers.append(peer)
+        return peer
+
+    def _refusing(self, client: Client) -> Peer:
+        """Return what answers a client that is one too many: every connection is in use by another."""
+        peer = self._exchange.make_peer(self.name, self.config, client)
+        peer.state = "stopped"
+        peer.refusal = Fault(
+            code="io",
+            message=f"{self.name} serves {MOST_LEGACY} clients of other capabilities, and calls of all are in flight",
+            reason="overloaded",
+            peer=self.name,
+            advice="Retry when calls in flight have ended",
+        )
         return peer
 
     def adjust(self, config: PeerConfig) -> None:
@@ -106,6 +124,7 @@ class Exchange:
         self.on_empty: Callable[[], None] | None = None
         """Called when the last session has ended."""
         self._stateless: dict[str | None, Session] = {}
+        self._told: set[str] = set()
 
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection: a session of its own, or the stateless session of its principal.
@@ -217,8 +236,11 @@ class Exchange:
         self.on_fault(fault)
 
     def tell(self, sentence: str) -> None:
-        """Tell people something that they may want to act on."""
-        if self.on_notice is not None:
+        """Tell people something that they may want to act on; once, though every session comes upon it."""
+        if self.on_notice is not None and sentence not in self._told:
+            if len(self._told) >= MOST_TOLD:
+                self._told.clear()
+            self._told.add(sentence)
             self.on_notice(sentence)
 
     def peers_named(self, name: str) -> list[Peer]:

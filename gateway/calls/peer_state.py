@@ -54,10 +54,16 @@ class Client(msgspec.Struct, frozen=True):
     extra: bytes = b""
     """The whole `initialize` params of a legacy core, verbatim; empty where the core is modern."""
 
+    def can_share(self, other: Client) -> bool:
+        """Whether both may use one legacy connection: a server may act on what its client can, however written."""
+        return self.capabilities == other.capabilities or self._canonical == other._canonical
+
     @property
-    def fingerprint(self) -> str:
-        """Tells apart clients that must not share a legacy connection: a server may act on what they can."""
-        return self.capabilities.decode(errors="replace")
+    def _canonical(self) -> bytes:
+        try:
+            return msgspec.json.encode(msgspec.json.decode(self.capabilities or b"{}"), order="sorted")
+        except msgspec.DecodeError:
+            return self.capabilities
 
 
 class Peer:
@@ -87,6 +93,8 @@ class Peer:
         """The result of `initialize` or `server/discover`, verbatim."""
         self.capabilities: dict[str, Any] = {}
         self.fault: Fault | None = None
+        self.refusal: Fault | None = None
+        """Why it takes no calls, where it is only there to say so."""
         self.sessions: list[Session] = []
         self.pending: dict[Id, Call] = {}
         self.waiting: list[Call] = []
@@ -133,9 +141,16 @@ class Peer:
         self.host.disconnect(self)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for it, nor has asked to be told of anything."""
+        return not (self.pending or self.waiting or self._settled or self.wants)
+
+    @property
     def stopping(self) -> Fault:
         """Why a stopped peer takes no calls."""
-        return Fault(code="io", message=f"{self.name} is shutting down", reason="draining", peer=self.name)
+        return self.refusal or Fault(
+            code="io", message=f"{self.name} is shutting down", reason="draining", peer=self.name
+        )
 
     def adjust(self, config: PeerConfig) -> None:
         """Take over settings that need no new connection."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gateway.calls.exchange import MOST_LEGACY
 from gateway.calls.session import STATELESS_IDLE_S
+from gateway.config.model import LimitsConfig
 from tests.gateway.calls.kit import Desk, Service, text
 
 
@@ -105,3 +107,51 @@ def test_a_log_line_that_may_be_about_anothers_call_reaches_nobody() -> None:
 
     assert ann.hears_nothing
     assert bob.hears_nothing
+
+
+def test_a_client_that_is_one_too_many_for_a_legacy_peer_ends_nobodys_call() -> None:
+    desk = Desk()
+    calc = desk.services["calc"]
+    cores = [
+        desk.core("modern", ephemeral=True, capabilities={"experimental": {"n": n}})
+        for n in range(MOST_LEGACY)
+    ]
+    for core in cores:
+        core.calls()
+    wires = list(calc.wires)
+    late = desk.connect("modern", ephemeral=True, capabilities={"experimental": {"n": -1}})
+    late.calls()
+
+    data = late.gets_error()["data"]
+    assert (data["reason"], data["outcome"], data["retryable"]) == ("overloaded", "not_sent", True)
+    assert calc.wires == wires
+    late.asks("tools/list", id=2)
+    assert late.gets_error()["data"]["reason"] == "overloaded"
+    for core, wire in zip(cores, wires, strict=True):
+        wire.answers(wire.gets("tools/call"), text("3"))
+        assert core.gets_result()["content"]
+    late.calls(id=3)
+    assert calc.gets("tools/call")
+    assert len(calc.wires) == MOST_LEGACY + 1
+
+
+def test_what_a_client_can_is_the_same_in_any_order() -> None:
+    desk = Desk()
+    for capabilities in ({"roots": {}, "sampling": {}}, {"sampling": {}, "roots": {}}):
+        desk.core("modern", ephemeral=True, capabilities=capabilities).calls()
+
+    assert len(desk.services["calc"].wires) == 1
+
+
+def test_cores_of_one_stateless_session_share_its_limit() -> None:
+    desk = Desk(limits=LimitsConfig(max_in_flight_per_session=3))
+    calc = desk.services["calc"]
+    cores = [desk.core("modern", ephemeral=True) for _ in range(4)]
+    for core in cores:
+        core.calls()
+
+    assert [core.hears_nothing for core in cores] == [True, True, True, False]
+    assert cores[3].gets_error()["data"]["reason"] == "overloaded"
+    calc.answers(calc.gets("tools/call"), text("3"))
+    cores[3].calls(id=2)
+    assert cores[3].hears_nothing
