@@ -10,7 +10,6 @@ import signal
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace

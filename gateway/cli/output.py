@@ -159,7 +159,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
 
     made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        # Only the last one may take several lines: sentences stand there.
+        is_last = column == columns[-1]
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            no_wrap=not is_last,
+            overflow="fold" if is_last else "ellipsis",
+        )
     for row in rows:
         # As text and not as markup: names and errors come from peers.
         made.add_row(*(Text(cell) for cell in row))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +19,10 @@ from gateway.cli.output import (
     console,
     counted,
     examples,
+    grid,
     print_json,
-    table,
     tell_warning,
+    terminal_width,
 )
 from gateway.config import Config, accepted_file
 
@@ -141,10 +143,16 @@ def list_tools(reports: Sequence[PeerReport], accepted: Accepted, *, json: bool)
         print_json(tools)
         return DONE
     rows = [
-        (tool["peer"], visible(tool["tool"]), tool["state"], visible(_first_line(tool["description"])))
+        {
+            "peer": tool["peer"],
+            "tool": visible(tool["tool"]),
+            "state": tool["state"],
+            "description": visible(_first_line(tool["description"])),
+        }
         for tool in tools
     ]
-    console().print(table(("peer", "tool", "state", "description"), rows))
+    lines = grid(rows, width=terminal_width()) if rows else ["no tools"]
+    sys.stdout.writelines(f"{line}\n" for line in lines)
     return DONE
 
 

@@ -37,6 +37,19 @@ class ConfigDiff:
             or self.needs_restart
         )  # fmt: skip
 
+    def sentence(self) -> str:
+        """Return what was done, for a person."""
+        done = (
+            ("added", self.added),
+            ("started anew", self.changed),
+            ("removed", self.removed),
+            ("adjusted", self.adjusted),
+        )
+        parts = [f"{what} {', '.join(names)}" for what, names in done if names]
+        if self.catalog or self.reordered:
+            parts.append("names are given anew")
+        return "; ".join(parts) or "no peer is touched"
+
 
 def diff(old: Config, new: Config) -> ConfigDiff:
     """Return what is different in `new`. References are resolved: a secret that was replaced counts."""

@@ -27,7 +27,7 @@ def health(
         pid=os.getpid(),
         version=__version__,
         config=config.source,
-        uptime_s=uptime_s,
+        uptime_s=round(uptime_s, 3),
         listeners=[ListenerStatus(kind=a["kind"], address=a["url"]) for a in addresses],  # pyright: ignore[reportArgumentType]
         sessions=len(exchange.sessions),
         in_flight=sum(len(core.open) for session in exchange.sessions for core in session.cores),

@@ -11,6 +11,7 @@ import secrets
 import stat
 from pathlib import Path
 
+from gateway.config.model import TcpListen
 from gateway.config.places import state_dir
 
 TOKEN_BYTES = 32
@@ -21,6 +22,11 @@ MIN_CHARACTERS = 20
 
 class TokenError(Exception):
     """A token file that cannot be used. The message names the file and what to do, never the token."""
+
+
+def token_file(listen: TcpListen) -> Path:
+    """Return the file that holds a listener's token. Not created."""
+    return Path(listen.token_file) if listen.token_file else state_dir() / "token"
 
 
 def bearer_token(path: Path | None = None) -> str:

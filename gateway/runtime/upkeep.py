@@ -54,6 +54,8 @@ class Upkeep:
         for address in self._gateway.addresses():
             if address["kind"] != "stdio":
                 tell(f"listening on {address['url']}")
+        for path in self._gateway.token_files:
+            tell(f"agents give the bearer token that is in {path}")
 
     async def stop(self) -> None:
         """End."""

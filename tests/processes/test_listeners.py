@@ -20,7 +20,9 @@ from tests.processes.gateway_kit import (
     House,
     Message,
     echo,
+    eventually,
     house,
+    program,
     run,
     state,
     toml_of,
@@ -100,6 +102,17 @@ def test_nobody_gets_in_without_the_token_which_only_the_user_can_read(
             assert here.gateway.world.redactor.text(f"it is {token}").startswith("it is [REDACTED:known:")
 
     run(main())
+
+
+def test_a_gateway_says_where_the_token_lies_beside_where_it_listens(tmp_path: Path) -> None:
+    own = str(tmp_path / "own")
+    listen: Message = {"http": {"port": 0}, "websocket": {"port": 0, "token_file": own}}
+    with program(tmp_path, {"calc": echo()}, listen=listen) as gateway:
+        run(eventually(lambda: gateway.said().count("bearer token") == 2, "the places of the tokens"))
+        said = gateway.said()
+    lines = [line.rpartition(" ")[2] for line in said.splitlines() if "bearer token" in line]
+    assert sorted(lines) == sorted([own, str(tmp_path / "state" / "token")])
+    assert not any(bearer_token(Path(line)) in said for line in lines)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -137,6 +137,8 @@ def test_settings_that_need_no_new_connection_need_none(tmp_path: Path) -> None:
         assert here.pids() == before
 
         await here.change({"calc": echo(restart={"enabled": False})})
+        adjusted = "configuration reloaded: adjusted calc\n"
+        await eventually(lambda: here.gateway.said().count(adjusted) == 2, "the words about both")
         pid = before["calc"]
         assert pid is not None
         os.kill(pid, signal.SIGKILL)

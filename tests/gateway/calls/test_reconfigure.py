@@ -150,6 +150,22 @@ def test_a_handshake_that_nobody_waits_for_any_more_still_has_its_deadline() -> 
     assert not desk.exchange.is_watching
 
 
+def test_what_two_peers_both_offer_is_told_once_however_often_it_is_come_upon() -> None:
+    desk = Desk({"a": Service(tools=["run"]), "b": Service(tools=["run"])})
+    for _ in range(2):
+        core = desk.core()
+        core.asks("tools/list")
+        core.gets()
+        reloads(
+            desk, {"a": PLAIN, "b": PeerConfig(command=["x"], tools=ToolsConfig(deny=["x"]))}, replaced=set()
+        )
+        core.asks("tools/list")
+        core.gets_result()
+
+    assert [notice for notice in desk.notices if "`run` is offered by a, b" in notice] == desk.notices
+    assert len(desk.notices) == 1
+
+
 def test_a_request_of_our_own_is_not_sent_where_its_frame_cannot_be_written() -> None:
     desk, core, a, b = serving()
     a.tells("notifications/tools/list_changed")

@@ -32,9 +32,12 @@ def test_each_peer_is_told_by_what_has_to_be_done_with_it() -> None:
         fresh='unix = "/f"',
     )
 
-    assert diff(read(old), read(new)) == ConfigDiff(
+    change = diff(read(old), read(new))
+    assert change == ConfigDiff(
         untouched=("same",), adjusted=("tuned",), changed=("moved",), added=("fresh",), removed=("gone",)
     )
+    assert change.sentence() == "added fresh; started anew moved; removed gone; adjusted tuned"
+    assert diff(read(old), read(old)).sentence() == "no peer is touched"
 
 
 def test_a_peer_that_is_both_tuned_and_moved_has_to_be_started_again() -> None:

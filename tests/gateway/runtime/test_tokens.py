@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.runtime.tokens import TokenError, bearer_token
+from gateway.config.model import TcpListen
+from gateway.runtime.tokens import TokenError, bearer_token, token_file
 
 
 def test_the_first_run_makes_a_token_of_256_bits_that_only_its_owner_can_read(tmp_path: Path) -> None:
@@ -24,6 +25,12 @@ def test_the_first_run_makes_a_token_of_256_bits_that_only_its_owner_can_read(tm
 
 def test_later_runs_read_the_same_token(tmp_path: Path) -> None:
     assert bearer_token(tmp_path / "token") == bearer_token(tmp_path / "token")
+
+
+def test_a_listener_says_where_its_token_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path))
+    assert token_file(TcpListen(port=1)) == tmp_path / "token"
+    assert token_file(TcpListen(port=1, token_file="/etc/token")) == Path("/etc/token")
 
 
 def test_the_default_place_is_the_state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
