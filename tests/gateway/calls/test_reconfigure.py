@@ -159,7 +159,7 @@ def test_what_two_peers_both_offer_is_told_once_however_often_it_is_come_upon() 
         reloads(
             desk, {"a": PLAIN, "b": PeerConfig(command=["x"], tools=ToolsConfig(deny=["x"]))}, replaced=set()
         )
-        assert [message["method"] for message in core.got] == ["notifications/tools/list_changed"]
+        assert {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"} in core.got
         core.asks("tools/list")
         core.gets_result()
 
