@@ -10,9 +10,10 @@ import pytest
 
 from gateway.calls.exchange import Exchange
 from gateway.calls.peer_state import Client
-from gateway.config.model import Config, PeerConfig
+from gateway.config.model import Config, OAuthConfig, PeerConfig
 from gateway.protocol.errors import Fault
 from gateway.runtime.health import health
+from gateway.runtime.oauth_redirect import Redirect
 from gateway.runtime.world import World
 from tests.transports.wire_kit import run
 from transports.base import Hello
@@ -65,3 +66,32 @@ def test_what_a_peer_has_said_last_is_shown_without_secrets(
         await world.finish()
 
     run(main())
+
+
+def test_connections_to_one_server_share_its_tokens_and_the_end_gives_the_ports_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path))
+    closed: list[Redirect] = []
+    close = Redirect.close
+
+    def counted(redirect: Redirect) -> None:
+        closed.append(redirect)
+        close(redirect)
+
+    monkeypatch.setattr(Redirect, "close", counted)
+
+    async def main() -> None:
+        world = World(Config(), record_dir=None)
+        one = world.auth("far", "https://far.example/mcp", OAuthConfig(scopes=["read"]))
+        assert world.auth("far", "https://far.example/mcp", OAuthConfig(scopes=["read"])) is one
+        others = [
+            world.auth("far", "https://far.example/mcp", OAuthConfig(scopes=["write"])),
+            world.auth("near", "https://near.example/mcp", OAuthConfig(scopes=["read"])),
+        ]
+        assert one not in others
+        assert closed == []
+        await world.finish()
+
+    run(main())
+    assert len(closed) == 3

@@ -79,6 +79,7 @@ def test_the_text_form_can_be_read_back_and_its_buckets_add_up() -> None:
     found.ended(ended('odd"name\\\n', took_ns=3 * MS), Place(transport="stdio"))
     found.frames["request"] += 3
     found.exits["a b"] += 1
+    found.unrecorded += 2
     text = exposition(found)
 
     assert text.endswith("\n")
@@ -94,5 +95,6 @@ def test_the_text_form_can_be_read_back_and_its_buckets_add_up() -> None:
     assert re.search(rf"^{name}_sum\{{.*\}} 0.004$", text, re.M)
     assert r'gen_ai_tool_name="odd\"name\\\n"' in text
     assert 'tieline_frames_total{kind="request"} 3' in text
+    assert "\ntieline_unrecorded_total 2\n" in text
     for metric in re.findall(r"^# TYPE (\S+)", text, re.M):
         assert text.count(f"# HELP {metric} ") == 1

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
+import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from gateway.config.model import Config, TelemetryConfig
+from gateway.protocol.log import line
+from gateway.telemetry.hub import Telemetry
 from gateway.telemetry.logs import LogFiles, log_dir
 from gateway.telemetry.prometheus import PrometheusServer
+from recordings.redaction import Redactor
+from tests.gateway.protocol.test_log import entry
 
 
 def mode(path: Path) -> int:
@@ -96,3 +103,34 @@ def test_an_address_that_is_taken_is_an_error_and_a_closed_endpoint_leaves_it_fr
     server.close()
 
     PrometheusServer("127.0.0.1", port, lambda: "").close()
+
+
+def test_lines_that_are_not_written_are_bounded_and_their_loss_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, told = threading.Event(), list[str]()
+    written = entry()
+    size = len(line(written))
+    monkeypatch.setattr("gateway.telemetry.hub.MOST_LINE_BYTES", 10 * size)
+    real = LogFiles.append
+
+    def stuck(files: LogFiles, session: str, lines: bytes) -> None:
+        go_on.wait(30)
+        real(files, session, lines)
+
+    monkeypatch.setattr(LogFiles, "append", stuck)
+
+    async def main() -> int:
+        config = Config(telemetry=TelemetryConfig(log_file=str(tmp_path / "log")))
+        telemetry = Telemetry(config, Redactor(b"k" * 32), tell=told.append)
+        for number in range(100):
+            telemetry.write(f"s{number % 3}", written)
+            telemetry._flush()  # pyright: ignore[reportPrivateUsage]
+        go_on.set()
+        await telemetry.close()
+        return telemetry.lines_dropped
+
+    assert asyncio.run(main()) == 90
+    assert (tmp_path / "log").stat().st_size == 10 * size
+    assert [sentence for sentence in told if "are lost" in sentence] == told
+    assert len(told) == 1
