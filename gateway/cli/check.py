@@ -92,8 +92,6 @@ def show(reports: Sequence[PeerReport]) -> None:
     out.print(table(columns, rows, right=("tools", "ready in")))
     for report in reports:
         if not report.ok:
-            error = report.error or ""
-            about = "" if error.startswith(f"{report.name}: ") else f"{report.name}: "
-            out.print(f"\n{about}{error}", markup=False)
-            if report.hint and report.hint not in error:
+            out.print(f"\n{report.trouble}", markup=False)
+            if report.hint and report.hint not in report.trouble:
                 out.print(f"hint: {report.hint}", markup=False)

@@ -117,7 +117,7 @@ def offered(config: Config, only: Sequence[str] | None) -> list[PeerReport]:
     reports = try_peers(msgspec.structs.replace(config, peers=peers))
     for report in reports:
         if not report.ok:
-            tell_warning(f"{report.name}: {report.error}")
+            tell_warning(report.trouble)
     answered = [report for report in reports if report.ok]
     if not answered:
         raise CliError("no peer answered", hint="Run `tieline check` to see why", code=NO)

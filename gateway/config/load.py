@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -130,9 +131,22 @@ def _headers(lines: Sequence[str], report: Report) -> dict[str, str]:
 def _peer_name(command: list[str] | None, url: str | None) -> str:
     if url:
         return re.sub(r"^\w+://(?:[^@/]*@)?", "", url).split("/")[0].split(":")[0]
-    words = [Path(word).name for word in command or [] if not word.startswith("-")]
-    runners = {"npx", "uvx", "uv", "run", "node", "python", "python3", "bunx", "deno", "exec", "tool"}
-    return next((word for word in words if word not in runners), words[0] if words else "peer")
+    # What follows is code, and no name; it may hold anything.
+    named = takewhile(lambda word: word not in _CODE_FOLLOWS, command or [])
+    # Nor is a name what may be an option, a variable with its value, or an address.
+    words = [
+        Path(word).name
+        for word in named
+        if re.fullmatch(r"[^-=:;(){}'\"$|<>\n][^=:;(){}'\"$|<>\n]{,99}", word)
+    ]
+    return next((word for word in words if word not in _RUNNERS), words[0] if words else "peer")
+
+
+_CODE_FOLLOWS = frozenset(("-c", "-e", "-E", "--eval", "--command", "-lc", "-ic", "eval"))
+_RUNNERS = frozenset(
+    ("npx", "uvx", "uv", "run", "node", "python", "python3", "bunx", "bun", "deno", "exec", "tool", "env")
+    + ("sh", "bash", "zsh", "pipx", "pnpm", "dlx", "yarn")
+)
 
 
 def _toml_document(text: str, report: Report) -> Table:

@@ -17,6 +17,8 @@ class PeerReport(msgspec.Struct, kw_only=True):
     error: str | None = None
     """One sentence: what failed, and with what."""
     hint: str | None = None
+    stderr: str | None = None
+    """The last lines of what its process said on stderr, where it failed. Without secrets."""
     server: str | None = None
     """Name and version that the peer gives itself."""
     version: str | None = None
@@ -26,3 +28,9 @@ class PeerReport(msgspec.Struct, kw_only=True):
     """Tool definitions as the peer gives them, all pages, unfiltered."""
     prompts: int | None = None
     resources: int | None = None
+
+    @property
+    def trouble(self) -> str:
+        """What failed, with the peer's name before it, once."""
+        error = self.error or "it does not work"
+        return error if error.startswith(f"{self.name}: ") else f"{self.name}: {error}"

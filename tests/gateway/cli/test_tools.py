@@ -76,6 +76,21 @@ def test_the_list_says_of_each_tool_whether_it_was_accepted(
     assert capsys.readouterr().out.splitlines()[-1].split() == ["db", "query", "accepted", "Runs", "SQL."]
 
 
+def test_a_peer_that_does_not_answer_is_named_once(
+    config: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = PeerReport(name="db", kind="stdio", ok=False, error="db: cannot connect")
+    other = PeerReport(name="fs", kind="stdio", ok=False, error="it is gone")
+
+    def tried(config: Config) -> list[PeerReport]:
+        return [failed, other, DB]
+
+    monkeypatch.setattr("gateway.cli.tools.try_peers", tried)
+
+    assert offered(config, None) == [DB]
+    assert capsys.readouterr().err == "warning: db: cannot connect\nwarning: fs: it is gone\n"
+
+
 def test_a_lock_file_that_was_edited_is_bad_input(config: Config, lock: Path) -> None:
     accept_tools([DB], Accepted(), lock, json=True)
     lock.write_text(lock.read_text().replace("Runs SQL", "Runs anything"))

@@ -313,6 +313,12 @@ def test_the_file_here_is_found_ours_before_another_clients(tmp_path: Path) -> N
         (["uvx", "mcp-server-git", "--repository", "."], "mcp-server-git"),
         (["python3", "-u", "/srv/my server.py"], "my-server-py"),
         (["node"], "node"),
+        (["python3", "-c", "raise SystemExit('boom: set API_KEY')"], "python3"),
+        (["sh", "-c", "TOKEN=not-a-real-token server"], "sh"),
+        (["env", "TOKEN=not-a-real-token", "mcp-server"], "mcp-server"),
+        (["uvx", "--from", "git+https://user:not-a-real-token@example.com/x", "mcp-x"], "mcp-x"),
+        (["node", "--eval", "require('./server')"], "node"),
+        (["TOKEN=x"], "peer"),
     ],
 )
 def test_a_recorded_command_gives_its_peer_a_name(command: list[str], name: str) -> None:
