@@ -209,14 +209,21 @@ def _show_recording(stage: Path) -> list[str]:
     say.print(f"The recording {where}", markup=False, soft_wrap=True)
     show_summary(recording, counts)
     say.print()
-    for line in (f"tieline frames {where} --errors", f"tieline frames {where} --method 'tools/*' --peer lsp"):
-        say.print(f"  $ {line}", markup=False, soft_wrap=True)
+    tieline = how_to_call(sys.argv[0])
+    for line in (f"frames {where} --errors", f"frames {where} --method 'tools/*' --peer lsp"):
+        say.print(f"  $ {tieline} {line}", markup=False, soft_wrap=True)
+    say.print(f"\nData, configuration and recording stay in {stage}", markup=False, soft_wrap=True)
     unanswered = sum(calls.unanswered for calls in counts.methods.values() if calls.method == "tools/call")
     if (counts.cancelled, unanswered) != (1, 0):
         return [
             f"one call to be cancelled and all others answered, not {counts.cancelled} and {unanswered} without"
         ]
     return []
+
+
+def how_to_call(program: str) -> str:
+    """What to type to run the program that runs now: its path where its name alone would not be found."""
+    return program if Path(program).name == "tieline" and shutil.which("tieline") is None else "tieline"
 
 
 def _toml(text: str) -> str:

@@ -144,8 +144,10 @@ def _peer_name(command: list[str] | None, url: str | None) -> str:
 
 _CODE_FOLLOWS = frozenset(("-c", "-e", "-E", "--eval", "--command", "-lc", "-ic", "eval"))
 _RUNNERS = frozenset(
-    ("npx", "uvx", "uv", "run", "node", "python", "python3", "bunx", "bun", "deno", "exec", "tool", "env")
-    + ("sh", "bash", "zsh", "pipx", "pnpm", "dlx", "yarn")
+    (
+        *("npx", "uvx", "uv", "run", "node", "python", "python3", "bunx", "bun", "deno", "exec", "tool"),
+        *("sh", "bash", "zsh", "env", "pipx", "pnpm", "dlx", "yarn"),
+    )
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.demo import play
+from gateway.cli.demo import how_to_call, play
 from gateway.cli.output import CliError
 from recordings.store import open_recording
 from recordings.views import summary
@@ -25,6 +25,7 @@ def test_the_demo_happens_as_scripted_and_leaves_a_recording_and_no_process(tmp_
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 not as scripted" in done.stdout
+    assert done.stdout.endswith(f"\nData, configuration and recording stay in {out}\n")
     assert "\x1b" not in done.stdout
     for outcome in ("progress", "cancelled", "decline", "accept", "error"):
         assert outcome in done.stdout
@@ -33,6 +34,16 @@ def test_the_demo_happens_as_scripted_and_leaves_a_recording_and_no_process(tmp_
     counted = summary(recording, recording.body)
     assert (counted.cancelled, counted.unanswered) == (1, 0)
     assert {frame.peer for frame in recording} >= {"database", "files", "lsp"}
+
+
+def test_the_commands_that_are_suggested_can_be_typed_where_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert how_to_call(".venv/bin/tieline") == ".venv/bin/tieline"
+    assert how_to_call("-c") == "tieline"
+    (tmp_path / "tieline").touch(mode=0o755)
+    assert how_to_call(".venv/bin/tieline") == "tieline"
 
 
 def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
