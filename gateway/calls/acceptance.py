@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.calls.accepted import Accepted, fingerprint, visible
+from gateway.calls.accepted import Accepted, Verdict, fingerprint, visible
 from gateway.protocol.canonical import NotCanonicalError
 
 if TYPE_CHECKING:
     from gateway.config.model import Config
 
 _definition: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
+
+
+MOST_TOLD = 10_000
+"""Definitions that are remembered as told; a peer that makes up more is told of again."""
 
 
 class Acceptance:
@@ -46,36 +50,39 @@ class Acceptance:
         """Whether anything was accepted or pinned: without, no definition has to be looked at."""
         return any(self._pins.values()) or any(name in self._accepted.peers for name in self._holds)
 
-    def __call__(self, peer: str, name: str, definition: bytes) -> bool:
-        """Return whether the tool is held back. What cannot be read is held back where anything is."""
+    def __call__(self, peer: str, name: str, definition: bytes) -> Verdict | None:
+        """Return what there is to say of a tool, true where it is held back; None where it is as it was accepted.
+
+        What cannot be read is held back where anything is.
+        """
         pin = self._pins.get(peer, {}).get(name)
         known = self._accepted.peers.get(peer)
         if pin is None and known is None:
-            return False
+            return None
         try:
             found = fingerprint(_definition.decode(definition))
         except (msgspec.MsgspecError, NotCanonicalError):
             found = "unreadable"
         if pin is not None and found != pin:
-            self._say(peer, name, found, "is not the pinned one", held=True)
-            return True
+            return self._say(peer, name, Verdict(why="is not the pinned one", fingerprint=found, held=True))
         if known is None or pin is not None:
-            return False
+            return None
         tool = known.get(name)
         if tool is not None and tool.fingerprint == found:
-            return False
-        held = self._holds.get(peer, False)
-        self._say(
-            peer, name, found, "is new" if tool is None else "has changed since it was accepted", held=held
-        )
-        return held
+            return None
+        why = "is new" if tool is None else "has changed since it was accepted"
+        return self._say(peer, name, Verdict(why=why, fingerprint=found, held=self._holds.get(peer, False)))
 
-    def _say(self, peer: str, name: str, found: str, what: str, *, held: bool) -> None:
-        if (peer, name, found) in self._told:
-            return
-        self._told.add((peer, name, found))
-        consequence = "it is held back" if held else "it is offered all the same"
+    def _say(self, peer: str, name: str, verdict: Verdict) -> Verdict:
+        key = peer, name, verdict.fingerprint
+        if key in self._told:
+            return verdict
+        if len(self._told) >= MOST_TOLD:
+            self._told.clear()
+        self._told.add(key)
+        consequence = "it is held back" if verdict.held else "it is offered all the same"
         self._tell(
-            f"the definition of tool `{visible(name)}` of `{peer}` {what}: {consequence}; "
+            f"the definition of tool `{visible(name)}` of `{peer}` {verdict.why}: {consequence}; "
             f"see `tieline tools diff --peer {peer}`"
         )
+        return verdict

@@ -48,6 +48,18 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
 
 
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a tool is not as it was accepted or pinned. True where it is held back, false where it is only told."""
+
+    why: str
+    fingerprint: str
+    held: bool
+
+    def __bool__(self) -> bool:
+        """Whether the tool is held back."""
+        return self.held
+
+
 class AcceptedError(ValueError):
     """A lock file that cannot be read."""
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gateway.calls.session import Session
     from transports.base import Id
 
-Shape: TypeAlias = Literal["same", "to_modern", "to_legacy"]
-"""How a call is translated on its way to the peer; its answer goes the other way."""
+Shape: TypeAlias = Literal["same", "checked", "to_modern", "to_legacy"]
+"""How a call is translated on its way to the peer; its answer goes the other way. `checked` is `same`, looked at."""
 
 
 class Reply(msgspec.Struct, eq=False, kw_only=True):

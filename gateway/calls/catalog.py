@@ -18,19 +18,24 @@ import msgspec
 from msgspec import Raw
 
 from gateway.calls import param_headers
+from gateway.calls.accepted import Verdict
 from gateway.protocol import mcp
 
 if TYPE_CHECKING:
+    from gateway.calls.results import Results
     from gateway.config.model import CatalogConfig, PeerConfig
 
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
 _ANNOTATION = param_headers.ANNOTATION.encode()
+_OUTPUT = b'"outputSchema"'
 LONGEST_NAME = 128
 """The longest name that the specification lets a tool have."""
 
-Judge = Callable[[str, str, bytes], bool]
-"""(peer, tool name, definition) -> whether the definition is held back."""
+Judge = Callable[[str, str, bytes], Verdict | bool | None]
+"""(peer, tool name, definition) -> true where it is held back; a verdict says why, or what is told of it."""
+MOST_DECIDED = 4096
+"""Verdicts of one session that are recorded."""
 
 
 class Listing(msgspec.Struct):
@@ -100,16 +105,24 @@ class Catalog:
     """The lists of one session's peers."""
 
     def __init__(
-        self, config: CatalogConfig, peers: Mapping[str, PeerConfig], judge: Judge | None = None
+        self,
+        config: CatalogConfig,
+        peers: Mapping[str, PeerConfig],
+        judge: Judge | None = None,
+        results: Results | None = None,
     ) -> None:
         self._config = config
         self._peers = peers
         self._kinds = {method: _Kind() for method in mcp.LIST_METHODS}
         self._judge = judge
+        self._results = results
         self._headers: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}
         self._told: set[str] = set()
         self.notices: list[str] = []
         """Sentences for people: collisions and odd names. The session records and clears them."""
+        self.verdicts: list[tuple[str, str, Verdict]] = []
+        """Peer, tool and what was decided of it, once for each definition. The session records and clears them."""
+        self._decided: set[tuple[str, str, str]] = set()
 
     @property
     def is_plain(self) -> bool:
@@ -146,19 +159,21 @@ class Catalog:
                 continue
             found.append(Item(peer, name, bytes(raw)))
             if method == "tools/list":
-                self._note_headers(peer, raw)
+                self._note(peer, raw)
         kind = self._kinds[method]
         kind.by_peer[peer] = found
         kind.stale = True
 
     def observe(self, peer: str, result: bytes) -> None:
-        """Take note of a page of tools that passes through untouched: its `x-mcp-header` annotations."""
-        if _ANNOTATION in result:
+        """Take note of a page of tools that passes through untouched: `x-mcp-header` annotations, output schemas."""
+        if _ANNOTATION in result or (self._results is not None and _OUTPUT in result):
             with suppress(msgspec.DecodeError):
                 for raw in read_page("tools/list", result).items:
-                    self._note_headers(peer, raw)
+                    self._note(peer, raw)
 
-    def _note_headers(self, peer: str, raw: bytes) -> None:
+    def _note(self, peer: str, raw: bytes) -> None:
+        if self._results is not None:
+            self._results.learn(peer, raw)
         if _ANNOTATION in bytes(raw):
             with suppress(msgspec.DecodeError):
                 tool = _read_tool.decode(raw)
@@ -257,8 +272,17 @@ class Catalog:
         """Whether a tool passes the filter and is not held back."""
         if not self._offers(item.peer, item.original):
             return False
-        item.held = self._judge is not None and self._judge(item.peer, item.original, item.raw)
+        verdict = self._judge(item.peer, item.original, item.raw) if self._judge is not None else None
+        item.held = bool(verdict)
+        if isinstance(verdict, Verdict):
+            self._note_verdict(item, verdict)
         return not item.held
+
+    def _note_verdict(self, item: Item, verdict: Verdict) -> None:
+        key = item.peer, item.original, verdict.fingerprint
+        if key not in self._decided and len(self._decided) < MOST_DECIDED:
+            self._decided.add(key)
+            self.verdicts.append((item.peer, item.original, verdict))
 
     def _take(self, taken: dict[str, Item], item: Item, name: str, *, named: bool = False) -> None:
         """Give an item a name, if it is still free; `named` lets it fall back on its qualified one."""

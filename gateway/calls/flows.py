@@ -194,6 +194,11 @@ class Flows:
         for name, found in items.items():
             session.catalog.put(name, method, found)
         session.catalog.items(method)
+        verdicts, session.catalog.verdicts = session.catalog.verdicts, []
+        for peer_name, tool, verdict in verdicts:
+            facts = {"decision": "held" if verdict.held else "told", "why": verdict.why}
+            facts["fingerprint"] = verdict.fingerprint
+            session.tap.record("policy", "inside", peer=peer_name, name=tool, x=facts)
         notices, session.catalog.notices = session.catalog.notices, []
         for notice in notices:
             self.notice(notice)

@@ -14,7 +14,7 @@ from msgspec import Raw
 from gateway.calls import translate
 from gateway.calls.admission import admit
 from gateway.calls.asks import Asks
-from gateway.calls.call import Call, Reply
+from gateway.calls.call import Call, Reply, Shape
 from gateway.calls.catalog import Catalog
 from gateway.calls.core_state import Core, mcp_token
 from gateway.calls.flows import Flows
@@ -31,6 +31,7 @@ from transports.base import Hello, Id, Link, Origin, TransportError
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange, Seat
     from gateway.calls.ports import Timer
+    from gateway.calls.results import Results
     from gateway.config.model import Config
 
 LANE_MARK = mcp.META_LANE.encode()
@@ -50,6 +51,8 @@ class Session:
         self.tap = exchange.host.tap(hello)
         self.cores: list[Core] = []
         self.seats: dict[str, Seat] = exchange.seats_for(self)
+        self.results: Results | None = None
+        self._same: Shape = "same"
         self.catalog = self._new_catalog()
         self.plain = self.catalog.is_plain
         self.max_in_flight = self.config.limits.max_in_flight_per_session
@@ -289,7 +292,7 @@ class Session:
         core = call.core
         if core is not None:
             if core.era == peer.era:
-                call.shape = "same"
+                call.shape = self._same
             elif peer.is_modern:
                 call.shape = "to_modern"
                 params = translate.stamp_meta(bytes(params), self.stamp(core, peer))
@@ -355,7 +358,7 @@ class Session:
         if core is None:
             return
         if b'"taskId"' in data:
-            self._remember_task(call, envelope)
+            self._remember_task(call, envelope.result)
         core.answer(call.core_id, jsonrpc.with_id(data, envelope, call.core_id), seq)  # pyright: ignore[reportArgumentType]
 
     def _close(self, call: Call) -> Core | None:
@@ -382,7 +385,24 @@ class Session:
         if asked is not None:
             self.flows.ask_and_retry(call, asked, reply)
             return
+        if self.results is not None and reply.result:
+            self._look_at(call, reply)
         self.finish(call, reply)
+
+    def _look_at(self, call: Call, reply: Reply) -> None:
+        """Compare a result with what its tool promised, where that is asked for."""
+        if call.method != "tools/call" or call.peer is None or self.results is None:
+            return
+        if b'"taskId"' in reply.result:
+            self._remember_task(call, reply.result)
+        peer = call.peer.name
+        why = self.results.complaint(peer, call.name, reply.result)
+        if not why:
+            return
+        facts = {"reason": "output_schema", "message": why}
+        self.tap.record("fault", "inside", peer=peer, re=call.seq, parent=reply.seq, name=call.name, x=facts)
+        if self.config.catalog.validate_results == "refuse":
+            reply.result, reply.fault = b"", _broken_promise(call, peer, why)
 
     def finish(self, call: Call, reply: Reply) -> None:
         """Answer the core's request with a result, the peer's error or a fault of ours."""
@@ -466,8 +486,14 @@ class Session:
         self.news.lists_changed()
 
     def _new_catalog(self) -> Catalog:
+        self.results, self._same = None, "same"
+        if self.config.catalog.validate_results != "off":
+            # Here, since it brings in a library that others do not need.
+            from gateway.calls.results import Results
+
+            self.results, self._same = Results(), "checked"
         peers = {name: seat.config for name, seat in self.seats.items()}
-        return Catalog(self.config.catalog, peers, self.exchange.judge)
+        return Catalog(self.config.catalog, peers, self.exchange.judge, self.results)
 
     def close(self) -> None:
         """End the session: its own peers go, its recording is sealed."""
@@ -508,13 +534,24 @@ class Session:
         if core.link.stamped:
             core.link.cancel(call.core_id)
 
-    def _remember_task(self, call: Call, envelope: Envelope) -> None:
+    def _remember_task(self, call: Call, result: bytes) -> None:
         try:
-            task = msgspec.json.decode(envelope.result, type=dict[str, Any]).get("task")
+            task = msgspec.json.decode(result, type=dict[str, Any]).get("task")
         except msgspec.DecodeError:
             return
         if isinstance(task, dict) and call.peer is not None:
             self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+
+
+def _broken_promise(call: Call, peer: str, why: str) -> Fault:
+    return Fault(
+        code="io",
+        message=f"The result of `{call.name}` is not what its output schema says: {why}",
+        reason="output_schema",
+        outcome="completed",
+        peer=peer,
+        advice='`catalog.validate_results = "flag"` passes such results on',
+    )
 
 
 def _late(call: Call, name: str) -> Fault:

@@ -202,6 +202,13 @@ class CatalogConfig(msgspec.Struct, frozen=True, kw_only=True):
             "it and says so, `hold` keeps it, and tools that are new, back until `tieline tools accept`."
         ),
     ] = "tell"
+    validate_results: Annotated[
+        Literal["off", "flag", "refuse"],
+        Meta(
+            description="Compare the results of tools that were listed with an output schema: `flag` records "
+            "those that differ and passes them on, `refuse` answers `io` instead. Every call then costs more."
+        ),
+    ] = "off"
 
 
 class PrometheusConfig(msgspec.Struct, frozen=True, kw_only=True):

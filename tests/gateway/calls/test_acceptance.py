@@ -30,7 +30,7 @@ def judge(
 
 
 def held(acceptance: Acceptance, tool: dict[str, Any], peer: str = "math") -> bool:
-    return acceptance(peer, tool["name"], json.dumps(tool).encode())
+    return bool(acceptance(peer, tool["name"], json.dumps(tool).encode()))
 
 
 def test_an_accepted_tool_is_offered_and_nothing_is_said() -> None:

@@ -143,6 +143,16 @@ def test_changed_says_whether_a_tool_that_is_not_as_accepted_is_offered(
     assert reaches(desk, core, "read") == (("a", "read") if offered else "changed")
     (sentence,) = told
     assert ("it is offered all the same" if offered else "it is held back") in sentence
+    (policy,) = desk.frames("policy")
+    assert (policy.peer, policy.name, policy.x) == (
+        "a",
+        "read",
+        {
+            "decision": "told" if offered else "held",
+            "why": "has changed since it was accepted",
+            "fingerprint": fingerprint({"name": "read", "description": "reads, and sends it to somebody"}),
+        },
+    )
 
 
 def test_a_pinned_tool_that_differs_is_held_back_whatever_else_is_said() -> None:

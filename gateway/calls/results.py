@@ -1,0 +1,86 @@
+"""Whether the results of tools are what their output schemas promise; looked at only where the configuration asks.
+
+Owns the schemas that peers have listed and the comparison. What becomes of a result that differs is the session's
+business. A complaint names places and rules, never values. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+from msgspec import Raw
+
+MOST_SCHEMAS = 10_000
+"""Schemas of one session that are kept; results of further tools are not looked at."""
+
+
+class _Tool(msgspec.Struct):
+    name: str
+    schema: Raw = msgspec.field(name="outputSchema", default=Raw(b""))
+
+
+class _Result(msgspec.Struct):
+    structured: Any = msgspec.field(name="structuredContent", default=msgspec.UNSET)
+    content: Raw = Raw(b"")
+    is_error: Any = msgspec.field(name="isError", default=None)
+
+
+_read_tool: msgspec.json.Decoder[_Tool] = msgspec.json.Decoder(_Tool)
+_read_result: msgspec.json.Decoder[_Result] = msgspec.json.Decoder(_Result)
+
+
+class Results:
+    """The output schemas of one session's tools, by peer and by the name that the peer gives them."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[tuple[str, str], bytes | jsonschema_rs.Validator | None] = {}
+
+    def learn(self, peer: str, definition: bytes) -> None:
+        """Take in a tool's definition as the peer lists it."""
+        try:
+            tool = _read_tool.decode(definition)
+        except msgspec.DecodeError:
+            return
+        key = peer, tool.name
+        if not tool.schema:
+            self._schemas.pop(key, None)
+        elif key in self._schemas or len(self._schemas) < MOST_SCHEMAS:
+            self._schemas[key] = bytes(tool.schema)
+
+    def complaint(self, peer: str, tool: str, result: bytes) -> str:
+        """Return how a result of `tools/call` differs from the tool's schema; empty where it does not.
+
+        What the tool itself calls an error, and the beginning of a task, promise nothing.
+        """
+        validator = self._validator((peer, tool))
+        if validator is None:
+            return ""
+        try:
+            found = _read_result.decode(result)
+        except msgspec.DecodeError:
+            return "the result is malformed"
+        if found.is_error is True or not found.content:
+            return ""
+        if found.structured is msgspec.UNSET:
+            return "there is no `structuredContent`"
+        error = next(iter(validator.iter_errors(found.structured)), None)
+        if error is None:
+            return ""
+        where = "".join(f"/{part}" for part in ("structuredContent", *error.instance_path))
+        return f"`{where}` breaks `{'/'.join(map(str, error.schema_path))}` of the schema"
+
+    def _validator(self, key: tuple[str, str]) -> jsonschema_rs.Validator | None:
+        known = self._schemas.get(key)
+        if isinstance(known, bytes):
+            try:
+                schema = msgspec.json.decode(known)
+                # Nothing is fetched for a schema's sake, and its patterns take linear time.
+                known = jsonschema_rs.validator_for(
+                    schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+                )
+            except (ValueError, TypeError):
+                known = None
+            self._schemas[key] = known
+        return known
