@@ -100,7 +100,7 @@ class Asks:
             self.refuse(ask, METHOD_NOT_FOUND, f"nobody is there to answer `{method}`")
         elif core.era == "legacy":
             self._pass_on(ask, core)
-        elif call is None or not call.can(method):
+        elif call is None or not call.can(method, ask.params):
             self.refuse(ask, METHOD_NOT_FOUND, f"this client cannot be asked `{method}`")
         else:
             ask.peer.asks[ask.id] = ask
@@ -132,7 +132,7 @@ class Asks:
                 self.refuse(ask, -32000, "the client has disconnected")
 
     def _pass_on(self, ask: PeerAsk, core: Core) -> None:
-        if not core.can(ask.method):
+        if not core.can(ask.method, ask.params):
             self.refuse(ask, METHOD_NOT_FOUND, f"this client cannot be asked `{ask.method}`")
             return
         ask.peer.asks[ask.id] = ask

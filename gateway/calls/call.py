@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from gateway.protocol import mcp
+from gateway.calls.declared import declares
 from gateway.protocol.errors import Fault
 
 if TYPE_CHECKING:
@@ -76,12 +76,10 @@ class Call(msgspec.Struct, eq=False):
     suspended: bool = False
     """Whether the core was given `input_required` and will come back with another id."""
 
-    def can(self, method: str) -> bool:
+    def can(self, method: str, params: bytes) -> bool:
         """Whether a modern core's request says that the core can be asked this."""
-        need = mcp.ASK_METHODS.get(method)
-        return need is not None and need in msgspec.json.decode(
-            self.capabilities or b"{}", type=dict[str, Any]
-        )
+        capabilities = msgspec.json.decode(self.capabilities or b"{}", type=dict[str, Any])
+        return declares(capabilities, method, params) is True
 
     @property
     def is_open(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.calls.call import Call, Reply
+from gateway.calls.declared import declares
 from gateway.calls.peer_state import Client
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
@@ -222,10 +223,9 @@ class Core:
         for message, stamp in held:
             self.link.send(message, stamp if self.link.stamped else None)
 
-    def can(self, method: str) -> bool:
+    def can(self, method: str, params: bytes) -> bool:
         """Whether the core declared what a server needs to ask this."""
-        need = mcp.ASK_METHODS.get(method)
-        return need is None or need in self.capabilities
+        return declares(self.capabilities, method, params) is not False
 
     def become_legacy(self, params: bytes) -> None:
         """Take in the params of `initialize`.

@@ -130,10 +130,12 @@ class Exchange:
         """Take in a connection: a session of its own, or the stateless session of its principal.
 
         Raises:
-            OverflowError: If there are as many sessions as the configuration allows.
+            OverflowError: If there are as many sessions as the configuration allows, or the gateway ends.
         """
         session = self._stateless.get(hello.principal) if hello.ephemeral else None
         if session is None:
+            if self.is_draining:
+                raise OverflowError("The gateway is shutting down")
             if len(self.sessions) >= self.config.limits.max_sessions:
                 raise OverflowError(f"{len(self.sessions)} sessions are open, which is `limits.max_sessions`")
             session = Session(self, hello)
@@ -153,7 +155,8 @@ class Exchange:
             self.on_empty()
 
     def close(self) -> None:
-        """End every session and every shared peer. What is in flight is answered first."""
+        """End every session and every shared peer. What is in flight is answered first; nobody else is let in."""
+        self.is_draining = True
         for session in list(self.sessions):
             session.answer_all()
             for core in list(session.cores):
@@ -219,7 +222,9 @@ class Exchange:
         for peer in self._peers():
             for call in [*peer.pending.values(), *peer.waiting]:
                 if call.deadline and call.deadline <= call.session.tap.now():
-                    call.session.expire(call)
+                    # What expires first may end others with it.
+                    if peer.awaits(call):
+                        call.session.expire(call)
                 elif call.deadline:
                     busy = True
         if busy:

@@ -76,8 +76,13 @@ class Flows:
         peers = yield from self._settle(request)
         version = mcp.version_of_legacy(request.core.version)
         if len(self._session.seats) == 1 and peers:
-            facts = peers[0].facts
-            return translate.initialize_result(facts, version) if peers[0].is_modern else facts
+            [peer] = peers
+            if peer.is_modern:
+                return translate.initialize_result(peer.facts, version)
+            if peer.config.scope == "shared" and peer.version != version:
+                # It was asked in another's name: what it speaks is not what this core has asked for.
+                return translate.with_members(peer.facts, {"protocolVersion": version})
+            return peer.facts
         result: dict[str, Any] = {
             "protocolVersion": version,
             "capabilities": translate.legacy_capabilities(jsonrpc.encode(self._capabilities(peers))),
@@ -356,7 +361,7 @@ class Flows:
             if asked is None:
                 return reply
             requests = [(str(ask.get("method")), jsonrpc.encode(ask.get("params", {}))) for ask in asked.requests.values()]  # fmt: skip  # noqa: E501
-            refused = [method for method, _ in requests if not core.can(method)]
+            refused = [method for method, params in requests if not core.can(method, params)]
             if refused:
                 return Reply(fault=_cannot(peer, refused[0]))
             answers = yield AskCore(core, requests, call=call, parent=reply.seq)

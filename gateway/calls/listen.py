@@ -14,7 +14,7 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.peer_state import ACKNOWLEDGED, LISTEN, UPDATED
-from gateway.calls.reading import read_uri, subscription_id
+from gateway.calls.reading import read_member, read_uri, subscription_id
 from gateway.calls.request import Request, read_named
 from gateway.calls.steps import Ask, Flow, Settle, run
 from gateway.calls.wants import covers
@@ -227,6 +227,41 @@ class Listens:
         early, listen.early = listen.early, []
         for method, body, came in early:
             listen.core.notify(body, method, about=listen.id, seq=came)
+
+    def peer_cancelled(self, peer: Peer, envelope: Envelope) -> bool:
+        """A modern peer ends a subscription by taking the request back; False where that is not what it says."""
+        id_ = read_member(envelope, "requestId")
+        leg = peer.pending.get(id_) if id_ is not None else None
+        if leg is None or leg.method != LISTEN:
+            return False
+        peer.forget(leg)
+        for listen in list(self._open.values()):
+            if listen.legs.get(peer.name) is leg:
+                self._taken_back(listen, peer, f"{peer.name} has ended the subscription")
+        bridge = self._bridges.get(peer.name)
+        if bridge is not None and bridge.leg is leg:
+            why = f"{peer.name} has ended the subscription"
+            self._bridge_ended(
+                bridge, leg, Reply(fault=Fault(code="io", message=why, reason="peer_closed", peer=peer.name))
+            )
+        return True
+
+    def _taken_back(self, listen: Listen, peer: Peer, why: str) -> None:
+        listen.legs.pop(peer.name, None)
+        listen.waiting.discard(peer.name)
+        if len(self._session.seats) > 1:
+            self._session.flows.notice(why)
+            self._maybe_acknowledge(listen)
+            return
+        core = listen.core
+        self._open.pop((id(core), listen.id), None)
+        if listen.call.is_open:
+            del core.open[listen.id]
+        if core.link.stamped:
+            self._session.tap.record("drop", ">core", peer=peer.name, re=listen.call.seq, x={"reason": why})
+            core.link.cancel(listen.id)
+        else:
+            core.cancel(listen.id, why, about=listen.id, peer=peer.name)
 
     def cancel(self, core: Core, id_: Id) -> None:
         """The core does not listen any more."""

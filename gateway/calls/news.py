@@ -55,7 +55,8 @@ class News:
             params = translate.with_members(bytes(envelope.params), {"progressToken": call.token})
             call.core.notify(jsonrpc.notification(method, params), method, about=call.core_id, seq=seq)
         elif method == "notifications/cancelled":
-            self._session.asks.peer_cancelled(peer, envelope)
+            if not self._session.listens.peer_cancelled(peer, envelope):
+                self._session.asks.peer_cancelled(peer, envelope)
         elif method == "notifications/message":
             self._log(peer, data, envelope, call, seq)
         else:

@@ -290,6 +290,10 @@ class Peer:
         if self.forget(call):
             self.cancel(call, reason=reason)
 
+    def awaits(self, call: Call) -> bool:
+        """Whether a call waits for its answer here, or to be sent."""
+        return (call.peer_id is not None and self.pending.get(call.peer_id) is call) or call in self.waiting
+
     def forget(self, call: Call) -> bool:
         """Wait for a call no longer: its answer will be late. Returns whether it was sent."""
         id_ = call.peer_id
@@ -454,8 +458,9 @@ class Peer:
             return self.sessions[0]
         method = envelope.method
         if method == "notifications/cancelled":
-            ask = self.asks.get(read_member(envelope, "requestId"))  # pyright: ignore[reportArgumentType] - None is no key
-            return ask.session if ask is not None else None
+            id_ = read_member(envelope, "requestId")
+            found = self.asks.get(id_) or self.pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
+            return found.session if found is not None else None
         key = origin.about if origin is not None else None
         if method == "notifications/progress":
             key = read_member(envelope, "progressToken")

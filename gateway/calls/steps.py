@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gateway.calls.call import Call, Reply
+from gateway.protocol.errors import Fault
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
+    from gateway.calls.ports import Timer
     from gateway.calls.session import Session
+
+ANSWER_S = 600.0
+"""How long a core may take to answer what a modern peer asks in the middle of its call."""
 
 
 @dataclass(slots=True)
@@ -72,6 +77,10 @@ def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]
         gather = _Gather(len(step.peers), resume)
         for index, peer in enumerate(step.peers):
             peer.when_settled(lambda index=index: gather.put(index, Reply()))
+        if gather.is_open:
+            # Twice, as for a call that waits: once to be reached, once to shake hands.
+            limit_s = 2 * max(peer.config.start_timeout_s for peer in step.peers)
+            gather.limit(session, limit_s, Reply)
     elif isinstance(step, Ask):
         gather = _Gather(len(step.requests), resume)
         for index, (peer, method, params) in enumerate(step.requests):
@@ -99,6 +108,14 @@ def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]
                 call=step.call,
                 then=lambda reply, i=index: gather.put(i, reply),
             )
+        if gather.is_open:
+            gather.limit(session, ANSWER_S, lambda: _unanswered(step))
+
+
+def _unanswered(step: AskCore) -> Reply:
+    why = f"the client has not answered what was asked about `{step.call.method}`"
+    step.core.withdraw(step.call, why)
+    return Reply(fault=Fault(code="timeout", message=why, reason="no_answer", outcome="unknown"))
 
 
 class _Gather:
@@ -108,8 +125,24 @@ class _Gather:
         self._replies: list[Reply | None] = [None] * count
         self._missing = count
         self._resume = resume
+        self._timer: Timer | None = None
         if count == 0:
             resume([])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a reply is missing."""
+        return self._missing > 0
+
+    def limit(self, session: Session, limit_s: float, late: Callable[[], Reply]) -> None:
+        """Wait no longer than that; `late` gives the reply for each one that is missing then."""
+        self._timer = session.exchange.host.later(limit_s, lambda: self._late(late))
+
+    def _late(self, late: Callable[[], Reply]) -> None:
+        reply = late()
+        for index, found in enumerate(self._replies):
+            if found is None:
+                self.put(index, reply)
 
     def put(self, index: int, reply: Reply) -> None:
         if self._replies[index] is not None:
@@ -117,4 +150,6 @@ class _Gather:
         self._replies[index] = reply
         self._missing -= 1
         if self._missing == 0:
+            if self._timer is not None:
+                self._timer.cancel()
             self._resume([reply for reply in self._replies if reply is not None])

@@ -280,3 +280,51 @@ def test_a_call_that_is_cancelled_while_its_core_is_asked_is_not_made_again() ->
 
     assert calc.hears_nothing
     assert core.hears_nothing
+
+
+FORM: Message = {"elicitation": {"form": {}}}
+URL: Message = {"elicitation": {"url": {}}}
+TO_A_PAGE: Message = {"mode": "url", "url": "https://a.example/", "message": "Sign in"}
+WITH_TOOLS: Message = {"messages": [], "maxTokens": 5, "tools": [{"name": "t", "inputSchema": {}}]}
+
+
+@pytest.mark.parametrize("peer_era", ["legacy", "modern"])
+@pytest.mark.parametrize("core_era", ["legacy", "modern"])
+@pytest.mark.parametrize(
+    ("capabilities", "method", "params", "can"),
+    [
+        (FORM, "elicitation/create", TO_A_PAGE, False),
+        ({"elicitation": {}}, "elicitation/create", TO_A_PAGE, False),
+        (URL, "elicitation/create", TO_A_PAGE, True),
+        (URL, "elicitation/create", {"message": "Name?", "requestedSchema": {}}, False),
+        ({"elicitation": {}}, "elicitation/create", {"mode": "form", "message": "Name?"}, True),
+        (FORM, "elicitation/create", {"message": "Name?"}, True),
+        ({"sampling": {}}, "sampling/createMessage", WITH_TOOLS, False),
+        ({"sampling": {}}, "sampling/createMessage", {"messages": [], "toolChoice": {}}, False),
+        ({"sampling": {"tools": {}}}, "sampling/createMessage", WITH_TOOLS, True),
+        ({"sampling": {}}, "sampling/createMessage", {"messages": []}, True),
+    ],
+)
+def test_a_core_is_asked_in_a_mode_or_with_tools_only_if_it_has_declared_those(
+    core_era: mcp.Era, peer_era: mcp.Era, capabilities: Message, method: str, params: Message, can: bool
+) -> None:
+    if core_era == peer_era == "modern":
+        return
+    desk, core, calc = table(core_era, peer_era, capabilities=capabilities)
+    core.calls()
+    asked = calc.gets("tools/call")
+    if peer_era == "modern":
+        asks: Message = {"q": {"method": method, "params": params}}
+        calc.answers(asked, {"resultType": "input_required", "inputRequests": asks})
+    else:
+        calc.asks(method, params, id="q")
+    desk.passes(1)
+
+    if can:
+        got = core.gets(method) if core_era == "legacy" else core.gets_result()
+        assert core_era == "legacy" or [one["params"] for one in got["inputRequests"].values()] == [params]
+    elif peer_era == "modern":
+        assert core.gets_error()["code"] == -32601
+    else:
+        assert calc.gets()["error"]["code"] == -32601
+        assert core.hears_nothing

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.calls.steps import ANSWER_S
 from gateway.config.model import LimitsConfig, PeerConfig, PeerLimits
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Service, text
@@ -438,3 +439,52 @@ def test_a_question_that_nobody_can_be_asked_is_recorded_with_its_refusal() -> N
     assert frames[-1].message["error"]["data"]["reason"] == "no_ui"
     assert one.hears_nothing
     assert two.hears_nothing
+
+
+def test_calls_that_one_deadline_ends_together_are_each_ended_once() -> None:
+    calc = Service()
+    desk = Desk({"calc": calc}, peers={"calc": PeerConfig(command=["x"], call_timeout_s=5)})
+    core = desk.core()
+    for id_ in (1, 2):
+        core.calls(id=id_)
+        desk.passes(6)
+        core.gets_error()
+    core.calls(id=3)
+    core.calls(id=4)
+    desk.passes(6)
+    reasons = {message["id"]: message["error"]["data"]["reason"] for message in core.got if "id" in message}
+
+    assert reasons.keys() == {3, 4}
+    ended = [frame.re for frame in desk.frames() if frame.kind in ("timeout", "lost")]
+    assert len(ended) == len(set(ended))
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_list_is_answered_though_a_peer_never_settles(era: Any) -> None:
+    calc, stuck = Service(tools=["add"]), Service(tools=["sub"])
+    desk = Desk({"calc": calc, "stuck": stuck}, peers={"stuck": PeerConfig(command=["x"], start="eager")})
+    core = desk.core(era)
+    for peer in desk.exchange.peers_named("stuck"):
+        # As a connection does that is neither made nor refused.
+        peer.closed(None)
+        peer.state = "starting"
+    assert all("id" not in message for message in core.got)
+    core.asks("tools/list", id=2)
+    assert core.hears_nothing
+    desk.passes(60)
+
+    assert [tool["name"] for tool in core.gets_result()["tools"]] == ["add"]
+    assert desk.host.timers == 0
+
+
+def test_a_core_that_never_answers_a_modern_peers_question_gets_an_error_for_its_call() -> None:
+    desk, core, calc = table("legacy", "modern")
+    core.calls()
+    asks: dict[str, Any] = {"q": {"method": "roots/list", "params": {}}}
+    calc.answers(calc.gets("tools/call"), {"resultType": "input_required", "inputRequests": asks})
+    question = core.gets("roots/list")
+    desk.passes(ANSWER_S + 1)
+
+    assert core.gets("notifications/cancelled")["params"]["requestId"] == question["id"]
+    assert core.gets_error()["data"]["code"] == "timeout"
+    assert desk.host.timers == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gateway.config.model import PeerConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Message, Service, text
 
@@ -58,3 +61,27 @@ def test_a_slow_legacy_server_is_asked_once_in_each_era() -> None:
 
     assert core.gets_result()["content"] == text("five")["content"]
     assert service.wire.peer.era == "legacy"
+
+
+@pytest.mark.parametrize("version", mcp.LEGACY_VERSIONS)
+def test_a_core_is_answered_the_version_that_it_asked_a_shared_peer_for(version: str) -> None:
+    desk = Desk({"calc": Service()}, peers={"calc": PeerConfig(command=["x"], scope="shared")})
+    core = desk.connect()
+    params: Message = {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    core.asks("initialize", params)
+
+    result = core.gets_result()
+    assert result["protocolVersion"] == version
+    assert result["serverInfo"]["name"] == "calc"
+
+
+def test_a_peer_of_the_cores_own_answers_with_the_version_that_it_speaks() -> None:
+    desk = Desk({"calc": Service(version="2025-03-26")})
+    core = desk.connect()
+    core.asks("initialize", {"protocolVersion": mcp.LATEST_LEGACY, "capabilities": {}, "clientInfo": {}})
+
+    assert core.gets_result()["protocolVersion"] == "2025-03-26"

@@ -174,6 +174,30 @@ def test_there_are_so_many_sessions_and_a_place_is_free_when_one_ends() -> None:
     desk.core()
 
 
+def test_nobody_is_let_in_once_the_gateway_ends() -> None:
+    desk = Desk()
+    core = desk.core("modern", ephemeral=True)
+    desk.exchange.drain()
+    with pytest.raises(OverflowError, match="shutting down"):
+        desk.connect()
+    # One that has a session is told so by that.
+    late = desk.connect("modern", ephemeral=True)
+    late.calls()
+    assert late.gets_error()["data"]["reason"] == "draining"
+    core.leaves()
+
+
+def test_nobody_is_let_in_between_the_end_of_the_exchange_and_that_of_its_listeners() -> None:
+    desk = Desk()
+    desk.core()
+    desk.exchange.close()
+    taps = len(desk.host.taps)
+    for ephemeral in (False, True):
+        with pytest.raises(OverflowError):
+            desk.connect(ephemeral=ephemeral)
+    assert len(desk.host.taps) == taps
+
+
 def test_a_call_without_a_session_of_its_own_takes_no_place_of_one() -> None:
     desk = Desk(limits=LimitsConfig(max_sessions=1))
     for _ in range(3):

@@ -506,3 +506,62 @@ def test_a_subscription_that_waits_for_its_peer_goes_out_once() -> None:
     core.asks("resources/subscribe", {"uri": URI})
 
     assert [message["method"] for message in docs.wire.got] == ["resources/subscribe"]
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_a_subscription_that_its_peer_takes_back_is_taken_back_from_the_core(stamped: bool) -> None:
+    docs = Service("modern")
+    desk = Desk({"docs": docs})
+    core = desk.core("modern", stamped=stamped)
+    listens(core)
+    assert core.gets(ACKNOWLEDGED)
+    [listening] = docs.wire.listening
+    docs.tells("notifications/cancelled", {"requestId": listening["id"], "reason": "closing"})
+
+    if stamped:
+        assert core.link.cancelled == ["sub"]
+    else:
+        assert core.gets("notifications/cancelled")["params"]["requestId"] == "sub"
+    assert core.hears_nothing
+    tells_of(docs, listening, TOOLS)
+    assert core.hears_nothing
+    listens(core)
+    assert core.gets(ACKNOWLEDGED)
+
+
+def test_a_peer_of_several_that_takes_a_subscription_back_leaves_the_others() -> None:
+    desk, core, a, b = two("modern", "modern")
+    b.acknowledges = False
+    listens(core)
+    asked = b.gets(LISTEN)
+    assert core.hears_nothing
+    b.tells("notifications/cancelled", {"requestId": asked["id"]})
+
+    assert core.gets(ACKNOWLEDGED)
+    assert any("has ended the subscription" in notice for notice in desk.notices)
+    tells_of(a, a.wire.listening[0], TOOLS)
+    assert core.gets(TOOLS)
+
+
+def test_a_listening_of_ours_that_its_peer_takes_back_is_an_error_for_who_waits_for_it() -> None:
+    _, core, docs = bridged()
+    docs.acknowledges = False
+    core.asks("resources/subscribe", {"uri": URI})
+    asked = docs.gets(LISTEN)
+    docs.tells("notifications/cancelled", {"requestId": asked["id"]})
+
+    assert "has ended the subscription" in core.gets_error()["message"]
+
+
+def test_of_a_shared_peer_the_session_whose_subscription_it_is_hears_of_the_end() -> None:
+    docs = Service("modern")
+    desk = Desk({"docs": docs}, peers={"docs": PeerConfig(command=["x"], scope="shared")})
+    ann, bob = desk.core("modern"), desk.core("modern")
+    listens(ann, id_="a")
+    listens(bob, id_="b")
+    assert ann.gets(ACKNOWLEDGED)
+    assert bob.gets(ACKNOWLEDGED)
+    docs.tells("notifications/cancelled", {"requestId": docs.wire.listening[1]["id"]})
+
+    assert ann.hears_nothing
+    assert bob.gets("notifications/cancelled")["params"]["requestId"] == "b"
