@@ -6,10 +6,14 @@ Owns start, signals, reload and the end. Decides nothing about messages.
 from __future__ import annotations
 
 import asyncio
+import gc
+import errno
+import os
 import signal
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
@@ -19,7 +23,7 @@ from gateway.calls.acceptance import Acceptance
 from gateway.calls.accepted import AcceptedError, visible
 from gateway.calls.exchange import Exchange
 from gateway.calls.turned_away import TurnedAway
-from gateway.config.mistakes import ConfigError
+from gateway.config.mistakes import ConfigError, Mistake
 from gateway.config.model import Config, TcpListen
 from gateway.config.options import ServeOptions
 from gateway.config.places import recordings_dir
@@ -27,8 +31,10 @@ from gateway.runtime.bounds import link_limits
 from gateway.runtime.control import GatewayStatus
 from gateway.runtime.health import health
 from gateway.runtime.lockfile import read_accepted
+from gateway.runtime.peer_news import PeerNews
 from gateway.runtime.reports import PeerReport
-from gateway.runtime.world import World, tell
+from gateway.runtime.world import World, echo, tell
+from recordings.errors import RecordingError
 from transports.base import Hello, Link, Receiver, TransportError
 from transports.lines import LineLink
 
@@ -77,6 +83,10 @@ class Gateway:
         judge = self.acceptance if self.acceptance.is_needed else None
         self.exchange = Exchange(config, self.world, version=__version__, judge=judge)
         self.exchange.on_fault = _report
+        self.exchange.is_transparent = options.is_transparent
+        self.world.news = PeerNews(self._tell, last_words=not options.is_transparent)
+        if options.is_transparent:
+            self.world.echo = echo
         self.exchange.on_notice = lambda sentence: self._tell(f"note: {sentence}")
         self.listeners: list[tuple[str, Listener]] = []
         self.token_files: dict[str, None] = {}
@@ -110,15 +120,32 @@ class Gateway:
         if listen.unix is not None:
             from transports.unix import UnixListener
 
-            await self._open("unix", UnixListener(listen.unix.path, self.accept, limits=self.limits))
+            await self._open("unix", partial(UnixListener, listen.unix.path, self.accept, limits=self.limits))
         if listen.websocket is not None:
-            await self._open("websocket", self._websocket(listen.websocket))
+            await self._open("websocket", partial(self._websocket, listen.websocket), listen.websocket)
         if listen.http is not None:
-            await self._open("http", self._http(listen.http))
+            await self._open("http", partial(self._http, listen.http), listen.http)
 
-    async def _open(self, kind: str, listener: Listener) -> None:
-        await listener.start()
+    async def _open(self, kind: str, make: Callable[[], Listener], on: TcpListen | None = None) -> None:
+        try:
+            listener = make()
+            await listener.start()
+        except TransportError as fault:
+            raise self._mistake(kind, on, fault) from fault
         self.listeners.append((kind, listener))
+
+    def _mistake(self, kind: str, listen: TcpListen | None, fault: TransportError) -> Exception:
+        """Return what is told of an address that cannot be had: the key that names it, and what to do."""
+        number = fault.details.get("errno")
+        if listen is None or not isinstance(number, int):
+            return fault
+        key, why = "host", f"is {listen.host}, where this machine cannot listen: {os.strerror(number)}"
+        if number == errno.EADDRINUSE:
+            key = "port"
+            why = f"is {listen.port}, where another program listens already: choose another, or 0 for any"
+        elif number == errno.EACCES:
+            key, why = "port", f"is {listen.port}, which this user may not listen on: choose one above 1023"
+        return ConfigError([Mistake(self.config.source or "tieline", None, f"listen.{kind}.{key}", why)])
 
     def _websocket(self, listen: TcpListen) -> Listener:
         from transports.websocket import WebSocketListener, WebSocketOptions
@@ -257,9 +284,13 @@ class Gateway:
 
 async def serve(config: Config, options: ServeOptions) -> int:
     """Run a gateway until its stdio core leaves or a signal ends it; return the exit code."""
+    from gateway.runtime.upkeep import Upkeep, no_ready_file
+
     try:
+        no_ready_file(options.ready_file)
         gateway = Gateway(config, options)
-    except (AcceptedError, ConfigError) as fault:
+        gateway.world.need_recordings()
+    except (AcceptedError, ConfigError, RecordingError) as fault:
         tell(f"error: {fault}")
         return 3
     try:
@@ -271,18 +302,24 @@ async def serve(config: Config, options: ServeOptions) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, gateway.ended.set)
-    from gateway.runtime.upkeep import Upkeep
-
     upkeep = Upkeep(gateway)
+    code = 0
     try:
         await upkeep.start()
+        # What has been loaded stays: the collector need not walk it again and again while calls wait.
+        gc.freeze()
         await gateway.ended.wait()
+    except ConfigError as fault:
+        tell(f"error: {fault}")
+        code = 3
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
         await upkeep.stop()
         await gateway.stop()
-    return 0
+    if options.is_transparent and gateway.world.news is not None and gateway.world.news.never_served:
+        code = 1
+    return code
 
 
 async def check(config: Config) -> list[PeerReport]:
