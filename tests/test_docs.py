@@ -13,6 +13,8 @@ import re
 import shlex
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,13 @@ import pytest
 import typer.main
 import yaml
 
+from gateway.calls import flows, suspend
 from gateway.cli import output
 from gateway.cli.main import application, main
 from gateway.config import parse
+from gateway.protocol import mcp
 from tests.picture import drawn
+from tests.processes.gateway_kit import program
 from tests.reference_pages import PAGES, REFERENCE
 
 ROOT = Path(__file__).parents[1]
@@ -244,3 +249,52 @@ def test_the_picture_is_drawn_from_the_output_of_the_demo(tmp_path: Path) -> Non
     assert "97 frames in 8 s" in shown
     assert "not shown" not in shown
     assert str(tmp_path) not in shown
+
+
+def test_the_greeting_of_the_page_about_serving_is_answered(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "serve.md").read_text()
+    command = next(block for block in re.findall(r"^```sh\n(.*?)^```", page, re.M | re.S) if "curl" in block)
+    words = shlex.split(command)
+    headers = [words[at + 1] for at, word in enumerate(words) if word == "-H"]
+    listen = {"http": {"port": 0}}
+    with program(
+        tmp_path, {"files": {"command": ["tieline-files", str(tmp_path)]}}, listen=listen
+    ) as gateway:
+        ready = json.loads((tmp_path / "ready.json").read_text())
+        [url] = [place["url"] for place in ready["listeners"] if place["kind"] == "http"]
+        assert url.replace(url.split(":")[2].split("/")[0], "8400") == words[1]
+        token = (tmp_path / "state" / "token").read_text().strip()
+        sent = dict(
+            header.replace("$(cat ~/.local/state/tieline/token)", token).split(": ", 1) for header in headers
+        )
+        request = urllib.request.Request(url, words[words.index("--data") + 1].encode(), sent)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert json.load(answer)["result"]["serverInfo"]["name"] == "tieline-files"
+        del sent["Authorization"]
+        refused = urllib.request.Request(url, request.data, sent)
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(refused, timeout=30)
+    assert gateway.process.returncode == 0
+
+
+def test_every_room_of_the_exchange_is_on_the_page_about_how_it_is_built() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    listed = re.findall(r"^\| `(\w+\.py)` \|", page, re.M)
+
+    rooms = {path.name for path in (ROOT / "gateway" / "calls").glob("*.py")} - {"__init__.py"}
+    assert sorted(listed) == sorted(rooms)
+
+
+def test_what_the_pages_name_is_there() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    for name in re.findall(r"`((?:transports|runtime|recordings|config|protocol)/\w+\.py)`", page):
+        assert any((ROOT / place / name).exists() for place in ("", "gateway")), name
+    eras = (ROOT / "docs" / "explanation" / "eras.md").read_text()
+    for key in (mcp.META_LANE, mcp.META_INPUT_KEY):
+        assert f"**`{key}`**" in eras
+    for number in (
+        f"{suspend.GATHER_S * 1000:g} ms",
+        f"at most {flows.MOST_ROUNDS} rounds",
+        f"{flows.MOST_PAGES} pages",
+    ):
+        assert number in eras
