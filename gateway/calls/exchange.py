@@ -117,6 +117,8 @@ class Exchange:
         self.sessions: list[Session] = []
         self.shared: dict[str, Peer] = {}
         self.is_draining = False
+        self.is_transparent = False
+        """Whether the gateway stands before one peer, and cannot be greeted where that peer cannot."""
         self.is_watching = False
         self.on_notice: Callable[[str], None] | None = None
         self.on_fault: Callable[[Exception], None] | None = None

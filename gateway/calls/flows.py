@@ -56,7 +56,7 @@ class Flows:
             return
         call = self._session.open_call(request)
         if call is not None:
-            run(self._session, self._initialize(request), lambda result: self._session.give(request, result))
+            run(self._session, self._initialize(request), lambda result: self._told(request, call, result))
 
     def discover(self, request: Request) -> None:
         """Answer `server/discover`: the one modern peer's own words, or what the peers can do together."""
@@ -74,6 +74,8 @@ class Flows:
 
     def _initialize(self, request: Request) -> Flow:
         peers = yield from self._settle(request)
+        if not peers and self._session.exchange.is_transparent:
+            return Reply(fault=self._absent())
         version = mcp.version_of_legacy(request.core.version)
         if len(self._session.seats) == 1 and peers:
             [peer] = peers
@@ -95,6 +97,8 @@ class Flows:
 
     def _discover(self, request: Request, call: Call) -> Flow:
         peers = yield from self._settle(request)
+        if not peers and self._session.exchange.is_transparent:
+            return Reply(fault=self._absent())
         if len(self._session.seats) == 1 and peers:
             if not peers[0].is_modern:
                 return translate.discover_result(peers[0].facts, mcp.MODERN_VERSIONS)
@@ -114,6 +118,13 @@ class Flows:
         if instructions:
             result["instructions"] = instructions
         return jsonrpc.encode(result)
+
+    def _absent(self) -> Fault:
+        """Return why the one peer is not there."""
+        fault = next((peer.fault for peer in self._session.peers() if peer.fault is not None), None)
+        if fault is None:
+            return Fault(code="io", message="The server is not there", reason="peer_closed")
+        return msgspec.structs.replace(fault, outcome="not_sent")
 
     def _settle(self, request: Request) -> Flow:
         """Start the peers that a session starts with and return those that are ready."""

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
+from gateway.calls.faults import slow_start_advice
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault
 
@@ -173,11 +174,20 @@ class Handshake:
             return
         name = self._peer.name
         if reply.fault is not None:
-            self._fail(msgspec.structs.replace(reply.fault, outcome="not_sent"))
+            self._fail(self._in_time(reply.fault, method))
             return
         said = reply.error.decode(errors="replace") if reply.error else "an answer of another shape"
         why = f"{name} has refused `{method}`: {said[:500]}"
         self._fail(Fault(code="invalid_request", message=why, reason="handshake", peer=name))
+
+    def _in_time(self, fault: Fault, method: str) -> Fault:
+        """Say of a handshake that was not answered which time is over: it is not that of calls."""
+        if fault.reason != "deadline":
+            return msgspec.structs.replace(fault, outcome="not_sent")
+        config = self._peer.config
+        why = f"{self._peer.name} has not answered `{method}` within {config.start_timeout_s:g} s"
+        advice = slow_start_advice(config.command)
+        return msgspec.structs.replace(fault, message=why, advice=advice, outcome="not_sent")
 
     def _insist(self, wanted: str, offered: list[str]) -> None:
         name = self._peer.name

@@ -93,6 +93,8 @@ class Peer:
         """The result of `initialize` or `server/discover`, verbatim."""
         self.capabilities: dict[str, Any] = {}
         self.fault: Fault | None = None
+        self.last_fault: Fault | None = None
+        """Why it failed last, also once it is there again."""
         self.refusal: Fault | None = None
         """Why it takes no calls, where it is only there to say so."""
         self.sessions: list[Session] = []
@@ -185,7 +187,7 @@ class Peer:
     def unreachable(self, fault: Fault) -> None:
         """The peer could not be started, or its handshake failed: whoever waits is told why."""
         self.state = "failed"
-        self.fault = fault
+        self.fault = self.last_fault = fault
         self.link = None
         self.note("fault", {"reason": fault.reason, "message": fault.message})
         self._fail_all(fault)
@@ -427,7 +429,7 @@ class Peer:
         gone = self._gone() if fault is None else transport_fault(self.name, fault)
         was_ready = self.state == "ready"
         self.state = "failed"
-        self.fault = gone
+        self.fault = self.last_fault = gone
         self._fail_all(gone)
         self._tell_settled()
         if was_ready:

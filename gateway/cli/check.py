@@ -93,5 +93,7 @@ def show(reports: Sequence[PeerReport]) -> None:
     for report in reports:
         if not report.ok:
             out.print(f"\n{report.trouble}", markup=False)
+            for line in report.last_words:
+                out.print(f"  {report.name} | {line}", markup=False)
             if report.hint and report.hint not in report.trouble:
                 out.print(f"hint: {report.hint}", markup=False)

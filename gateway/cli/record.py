@@ -77,7 +77,9 @@ def start(command: Sequence[str], *, out: Path | None, url: str | None, headers:
         raise CliError("`--header` is for `--url`: a command has no headers")
     config = for_one_peer(command=list(command) or None, url=url, headers=headers)
     directory = free(out.absolute()) if out else None
-    options = ServeOptions(stdio=True, record_dir=directory, is_one_recording=directory is not None)
+    options = ServeOptions(
+        stdio=True, record_dir=directory, is_one_recording=directory is not None, is_transparent=True
+    )
     return run_gateway(config, options)
 
 

@@ -118,6 +118,8 @@ def offered(config: Config, only: Sequence[str] | None) -> list[PeerReport]:
     for report in reports:
         if not report.ok:
             tell_warning(report.trouble)
+            for line in report.last_words:
+                tell_warning(f"  {report.name} | {line}")
     answered = [report for report in reports if report.ok]
     if not answered:
         raise CliError("no peer answered", hint="Run `tieline check` to see why", code=NO)

@@ -25,5 +25,8 @@ class ServeOptions:
     """Directory that gets the recordings instead of `record.dir`."""
     is_one_recording: bool = False
     """Whether `record_dir` is to be the recording itself, of the one session of a stdio run."""
+    is_transparent: bool = False
+    """Whether the gateway stands before one peer as if it were not there: what that peer says on stderr is said
+    on ours, and where it cannot be greeted, neither can the gateway."""
     insecure_loopback: bool = False
     """Ask for no token on loopback listeners."""

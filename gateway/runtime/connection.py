@@ -9,16 +9,24 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.calls.faults import transport_fault
+from gateway.calls.faults import slow_start_advice, transport_fault
 from gateway.calls.peer_state import Peer
 from gateway.calls.restart import RestartMachine, RestartPolicy
 from gateway.protocol.errors import Fault
 from gateway.runtime.bounds import link_limits
-from gateway.runtime.supervisor import Exit, PeerProcess, PeerSpec, ProcessLimits, StderrLine
+from gateway.runtime.supervisor import (
+    Exit,
+    PeerProcess,
+    PeerSpec,
+    ProcessLimits,
+    StderrLine,
+    last_words,
+)
 from transports.base import Limits, Link, TransportError
 from transports.stdio import connect_pipes
 from transports.unix import connect_unix
@@ -89,6 +97,8 @@ class Connection:
         self._timer: asyncio.TimerHandle | None = None
         self._cause: Fault | None = None
         """Why the latest life failed, once the peer was given up."""
+        self._process: PeerProcess | None = None
+        """The latest one, also once it has ended."""
 
     @property
     def pid(self) -> int | None:
@@ -147,7 +157,10 @@ class Connection:
             return
         except TimeoutError:
             why = f"{peer.name} could not be reached within {peer.config.start_timeout_s:g} s"
-            self._failed(Fault(code="timeout", message=why, reason="not_ready", peer=peer.name))
+            advice = slow_start_advice(peer.config.command)
+            self._failed(
+                Fault(code="timeout", message=why, reason="not_ready", peer=peer.name, advice=advice)
+            )
             return
         except OSError as fault:
             why = f"{peer.name} could not be reached: {fault.strerror or fault}"
@@ -200,7 +213,7 @@ class Connection:
 
     async def _spawn(self, life: Life, limits: Limits) -> Link:
         config = self._peer.config
-        spec = spec_of(config)
+        spec = replace(spec_of(config), echo=self._world.echo)
         process = self._world.warm.take(self._peer.name, spec, life)
         if process is None:
             try:
@@ -210,7 +223,7 @@ class Connection:
                 raise
         if config.warm:
             self._world.warm.fill(self._peer.name, spec, config.warm)
-        life.process = process
+        life.process = self._process = process
         self._peer.note("spawn", {"program": config.command[0], "pid": process.pid})
         read_fd, write_fd = process.take_pipes()
         link = connect_pipes(life, read_fd=read_fd, write_fd=write_fd, limits=limits, pipe_bytes=1024 * 1024)
@@ -220,6 +233,7 @@ class Connection:
     def _failed(self, fault: Fault) -> None:
         """This life could not be opened, or its handshake failed."""
         self._retry(fault.reason, final=fault.reason == "version")
+        self._tell(fault)
         self._peer.unreachable(fault)
 
     def _retry(self, reason: str, *, final: bool = False) -> None:
@@ -229,6 +243,16 @@ class Connection:
             self._peer.note("restart", {"state": change.state, **change.facts})
         if change.state == "backing_off":
             self._wake_later()
+
+    def _tell(self, fault: Fault) -> None:
+        """Let people know that the peer fails."""
+        if self._world.news is not None:
+            self._world.news.failed(self._peer.name, fault, given_up=self._machine.state == "failed")
+
+    @property
+    def last_words(self) -> str:
+        """The end of what the latest process has said on stderr; empty where there was none. Unredacted."""
+        return last_words(self._process.stderr_tail) if self._process is not None else ""
 
     def _given_up(self, now: int) -> Fault:
         last = self._peer.fault
@@ -315,6 +339,8 @@ class Connection:
         was_ready = peer.state == "ready"
         if peer.state in ("handshake", "ready"):
             self._retry(fault.reason if fault is not None else "closed")
+            if fault is not None:
+                self._tell(transport_fault(peer.name, fault))
         peer.closed(fault)
         if not was_ready or self._machine.state != "backing_off":
             return
@@ -331,6 +357,7 @@ class Connection:
         life, self._life = self._life, None
         if fault is not None:
             self._retry(fault.reason, final=fault.reason == "version")
+            self._tell(fault)
         if self._machine.state == "failed" and self._peer.state == "starting":
             # Somebody has asked for the peer since it was given up: no other life will tell them.
             self._peer.unreachable(self._given_up(self._world.now()))

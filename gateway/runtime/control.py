@@ -44,6 +44,7 @@ class PeerStatus(msgspec.Struct, kw_only=True):
     errors: int = 0
     """Calls that failed by the peer's fault (exit, deadline, broken connection), not error answers."""
     last_error: str | None = None
+    """Why it failed last, also where it serves again: `life` tells."""
 
 
 class ListenerStatus(msgspec.Struct, kw_only=True):

@@ -40,7 +40,7 @@ def health(
 def _peer(config: Config, exchange: Exchange, world: World, name: str) -> PeerStatus:
     peers = exchange.peers_named(name)
     pids = [pid for peer in peers if (pid := world.pid(peer)) is not None]
-    faults = [peer.fault.message for peer in peers if peer.fault is not None]
+    faults = [peer.last_fault.message for peer in peers if peer.last_fault is not None]
     return PeerStatus(
         name=name,
         kind=config.peers[name].kind,

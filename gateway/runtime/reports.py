@@ -30,6 +30,12 @@ class PeerReport(msgspec.Struct, kw_only=True):
     resources: int | None = None
 
     @property
+    def last_words(self) -> list[str]:
+        """The last lines of stderr, unless the error has said them already."""
+        lines = (self.stderr or "").splitlines()
+        return [] if len(lines) == 1 and lines[0] in (self.error or "") else lines
+
+    @property
     def trouble(self) -> str:
         """What failed, with the peer's name before it, once."""
         error = self.error or "it does not work"

@@ -40,9 +40,16 @@ class StderrTap:
     was left out is counted in the next line that is passed on, or in a last one without data.
     """
 
-    def __init__(self, descriptor: int, on_line: Callable[[StderrLine], None]) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        on_line: Callable[[StderrLine], None],
+        on_data: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """`on_data` is given everything as it comes, whatever becomes of it as lines."""
         self._descriptor = descriptor
         self._on_line = on_line
+        self._on_data = on_data
         self._loop = asyncio.get_running_loop()
         self._tail = bytearray()
         self._partial = bytearray()
@@ -124,6 +131,8 @@ class StderrTap:
             self.close()
             return None
         self.total_bytes += len(data)
+        if self._on_data is not None:
+            self._on_data(data)
         self._tail += data
         if len(self._tail) > 2 * TAIL_BYTES:
             del self._tail[:-TAIL_BYTES]

@@ -40,6 +40,7 @@ __all__ = [
     "SpawnError",
     "StderrLine",
     "StopReport",
+    "last_words",
     "stop_all",
 ]  # fmt: skip
 
@@ -68,6 +69,8 @@ class PeerSpec:
     limits: ProcessLimits = field(default_factory=ProcessLimits)
     keeper: bool = True
     """Run it under a keeper where the system can."""
+    echo: Callable[[bytes], None] | None = None
+    """Given everything that it says on stderr, as it comes."""
     grace_s: float = 2.0
     """Wait after closing stdin before SIGTERM, and after SIGTERM before SIGKILL."""
 
@@ -94,11 +97,16 @@ class Exit:
 
     def last_words(self, lines: int = 5, size: int = 2048) -> str:
         """Return the end of stderr for an error message, control characters escaped. Unredacted."""
-        text = self.stderr_tail[-size:].decode(errors="replace").strip()
-        return "\n".join(
-            "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
-            for line in text.splitlines()[-lines:]
-        )
+        return last_words(self.stderr_tail, lines, size)
+
+
+def last_words(tail: bytes, lines: int = 5, size: int = 2048) -> str:
+    """Return the end of what was said on stderr for an error message, control characters escaped. Unredacted."""
+    text = tail[-size:].decode(errors="replace").strip()
+    return "\n".join(
+        "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
+        for line in text.splitlines()[-lines:]
+    )
 
 
 class SpawnError(TransportError):
@@ -290,7 +298,7 @@ class PeerProcess:
         finally:
             for end in theirs:
                 os.close(end)
-        self._stderr = StderrTap(stderr_read, self._listener.stderr)
+        self._stderr = StderrTap(stderr_read, self._listener.stderr, self._spec.echo)
         self._tether = tether
         if isinstance(tether, KeptTether):
             await self._await_keeper(tether, executable)

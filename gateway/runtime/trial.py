@@ -20,7 +20,7 @@ from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World
 from transports.base import Hello, Id, Receiver, Stamp
 
-ANSWER_S = 30.0
+LIST_S = 30.0
 MOST_PAGES = 1000
 
 
@@ -57,18 +57,18 @@ class ProbeLink:
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Nothing to close."""
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, method: str, params: dict[str, Any], within_s: float | None = None) -> dict[str, Any]:
         """Send a request and return the whole answer.
 
         Raises:
-            TimeoutError: If there is none within `ANSWER_S`.
+            TimeoutError: If there is none within `within_s` seconds; without, however long it takes.
         """
         self._next += 1
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._answers[self._next] = future
         assert self.receiver is not None
         self.receiver.message(jsonrpc.request(self._next, method, jsonrpc.encode(params)))
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(within_s):
             return await future
 
 
@@ -92,13 +92,17 @@ async def try_peer(config: Config, name: str) -> PeerReport:
         seated = exchange.peers_named(name)[0]
         if seated.fault is not None:
             report.error, report.hint = seated.fault.message, seated.fault.advice or None
+            report.stderr = str(seated.fault.details.get("stderr", "")) or world.last_words(seated) or None
         else:
             report.ready_ms = round((time.monotonic() - begun) * 1000, 1)
             report.ok = True
             report.version, report.server = seated.version, greeted
             await _list(link, report, seated.capabilities)
     except TimeoutError:
-        report.ok, report.error = False, f"{name} has not answered within {ANSWER_S:g} s"
+        report.ok = False
+        report.error = (
+            f"{name} has not listed what it offers within {LIST_S:g} s, which is as long as is tried"
+        )
     finally:
         core.closed(None)
         await world.finish()
@@ -108,6 +112,7 @@ async def try_peer(config: Config, name: str) -> PeerReport:
 async def _greet(link: ProbeLink) -> str | None:
     client = {"name": "tieline", "version": __version__}
     params = {"protocolVersion": mcp.LATEST_LEGACY, "capabilities": {}, "clientInfo": client}
+    # The start deadlines of the peer end this: it is ready by then, or known not to be.
     answer = await link.ask("initialize", params)
     assert link.receiver is not None
     link.receiver.message(jsonrpc.notification("notifications/initialized"))
@@ -133,7 +138,7 @@ async def _pages(link: ProbeLink, method: str, key: str) -> list[dict[str, Any]]
     seen: set[str] = set()
     params: dict[str, Any] = {}
     for _ in range(MOST_PAGES):
-        result = (await link.ask(method, params)).get("result", {})
+        result = (await link.ask(method, params, LIST_S)).get("result", {})
         items.extend(result.get(key, []))
         cursor = result.get("nextCursor")
         if cursor is None or cursor in seen:

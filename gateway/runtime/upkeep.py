@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gateway.config.mistakes import ConfigError, Mistake
 from gateway.runtime.control import ControlError, ControlServer, serve_control
 from gateway.runtime.world import tell
 
@@ -29,7 +30,11 @@ class Upkeep:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
-        """Begin. The ready file is written last."""
+        """Begin. The ready file is written last.
+
+        Raises:
+            ConfigError: If it cannot be.
+        """
         options = self._gateway.options
         loop = asyncio.get_running_loop()
         if options.config_path is not None:
@@ -49,8 +54,11 @@ class Upkeep:
                 "control": str(self._control.path) if self._control is not None else None,
             }
             draft = options.ready_file.with_name(f".{options.ready_file.name}.{os.getpid()}")
-            draft.write_bytes(msgspec.json.encode(ready))
-            draft.replace(options.ready_file)
+            try:
+                draft.write_bytes(msgspec.json.encode(ready))
+                draft.replace(options.ready_file)
+            except OSError as fault:
+                raise _not_written(options.ready_file, fault) from fault
         for address in self._gateway.addresses():
             if address["kind"] != "stdio":
                 tell(f"listening on {address['url']}")
@@ -67,6 +75,18 @@ class Upkeep:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
         if self._control is not None:
             await self._control.close()
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        """Remove the ready file, unless another gateway has written its own since."""
+        path = self._gateway.options.ready_file
+        if path is None:
+            return
+        try:
+            if msgspec.json.decode(path.read_bytes(), type=dict[str, Any]).get("pid") == os.getpid():
+                path.unlink()
+        except (OSError, msgspec.MsgspecError):
+            return
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -79,6 +99,23 @@ class Upkeep:
         async for changes in awatch(path.parent, recursive=False):
             if any(Path(changed) == path for _, changed in changes):
                 self._gateway.reload()
+
+
+def no_ready_file(path: Path | None) -> None:
+    """Remove the ready file of an earlier gateway, which would say that this one is ready.
+
+    Raises:
+        ConfigError: If it cannot be.
+    """
+    try:
+        if path is not None:
+            path.unlink(missing_ok=True)
+    except OSError as fault:
+        raise _not_written(path, fault) from fault
+
+
+def _not_written(path: Path | None, fault: OSError) -> ConfigError:
+    return ConfigError([Mistake("", None, "--ready-file", f"cannot be written: {path}: {fault.strerror}")])
 
 
 def _sweep() -> None:

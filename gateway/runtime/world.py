@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import select
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -26,6 +28,7 @@ from gateway.config.places import state_dir
 from gateway.protocol import mcp
 from gateway.runtime.connection import Connection, spec_of
 from gateway.runtime.observed import ObservedTap, Watch
+from gateway.runtime.peer_news import PeerNews
 from gateway.runtime.redactor import make_redactor
 from gateway.runtime.refusing import RefusingTap
 from gateway.runtime.tap import NullTap, RecordingTap
@@ -68,8 +71,31 @@ class World:
         self.on_sealed: Callable[[Path], None] | None = None
         self.on_unrecorded: Callable[[], None] | None = None
         """Called for each frame that could not be written, and each recording that could not be begun."""
+        self.news: PeerNews | None = None
+        """Who is told of peers that fail and come back."""
+        self.echo: Callable[[bytes], None] | None = None
+        """Given what peers say on stderr, as it comes."""
         self.watch: Watch | None = None
         """Who is shown the frames of sessions, where telemetry is configured."""
+
+    def need_recordings(self) -> None:
+        """See at the start whether recordings can be written, where no call may be made without.
+
+        Raises:
+            RecordingError: If they cannot. The message names the directory and what to do.
+        """
+        record = self.config.record
+        if not record.enabled or self.record_dir is None or record.on_write_error == "serve":
+            return
+        directory = self.record_dir.parent if self._exact_dir else self.record_dir
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.rmdir(tempfile.mkdtemp(prefix=".tieline-", dir=directory))
+        except OSError as fault:
+            raise RecordingError(
+                f"recordings cannot be written to `{directory}`: {fault.strerror or fault}; "
+                "name another directory with `record.dir`, `--record`, `--out` or TIELINE_STATE_DIR"
+            ) from fault
 
     def warm_up(self) -> None:
         """Start the processes that are to wait for sessions."""
@@ -113,6 +139,8 @@ class World:
         connection = self._connections.get(peer)
         if connection is not None:
             connection.ready()
+        if self.news is not None:
+            self.news.ready(peer.name)
         software = self.redact_text(_software(peer))
         facts = self._facts(peer.config, version=peer.version, software=software)
         if peer.config.scope == "shared":
@@ -255,6 +283,11 @@ class World:
         """Return text for people without secrets."""
         return self.redactor.text(text)
 
+    def last_words(self, peer: Peer) -> str:
+        """Return the end of what a peer's process has said on stderr, without secrets."""
+        connection = self._connections.get(peer)
+        return self.redact_text(connection.last_words) if connection is not None else ""
+
     def pid(self, peer: Peer) -> int | None:
         """Return the process id of a peer, where it is a process that runs."""
         connection = self._connections.get(peer)
@@ -309,6 +342,21 @@ def _software(peer: Peer) -> str:
     except msgspec.DecodeError:
         return ""
     return f"{said.name} {said.version}".strip()[:LONGEST_SOFTWARE]
+
+
+def echo(data: bytes) -> None:
+    """Say on our stderr what a peer says on its own. What nobody reads is left out: the recording has it."""
+    try:
+        descriptor = sys.stderr.fileno()
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        for start in range(0, len(data), select.PIPE_BUF):
+            # A pipe that can be written to takes so much without blocking.
+            if not poll.poll(0):
+                return
+            os.write(descriptor, data[start : start + select.PIPE_BUF])
+    except (OSError, ValueError, AttributeError):
+        return
 
 
 def tell(sentence: str) -> None:

@@ -104,6 +104,59 @@ def test_a_check_in_json_has_error_and_hint_apart(tmp_path: Path) -> None:
     assert (good["ok"], len(good["tools"])) == (True, 3)
 
 
+def test_a_check_repeats_the_last_words_of_a_server_that_has_died_or_was_too_slow(tmp_path: Path) -> None:
+    says = "import sys, time; print('first', file=sys.stderr); print('set API_KEY', file=sys.stderr); "
+    peers: dict[str, Message] = {
+        "dies": {"command": [*PYTHON, "-c", f"{says} sys.exit(7)"]},
+        "sleeps": {"command": [*PYTHON, "-c", f"{says} time.sleep(60)"], "start_timeout_s": 1.5},
+    }
+    (tmp_path / "tieline.toml").write_text(toml_of(peers))
+
+    done = tieline(tmp_path, "check")
+
+    assert done.returncode == 1
+    assert (
+        "dies: the server exited with code 7: set API_KEY\n  dies | first\n  dies | set API_KEY\n"
+        in done.stdout
+    )
+    assert "sleeps has not answered `initialize` within 1.5 s\n  sleeps | first\n" in done.stdout
+    assert "hint: Raise `start_timeout_s` of the peer" in done.stdout
+    listed = tieline(tmp_path, "tools", "list")
+    assert "dies | set API_KEY" in listed.stderr
+
+
+def test_a_gateway_tells_of_peers_that_fail_and_come_back_and_status_still_knows_why(tmp_path: Path) -> None:
+    peers: dict[str, Message] = {
+        "good": echo(restart={"backoff_s": 0.01}),
+        "dies": {
+            "command": [*PYTHON, "-c", "raise SystemExit('boom: set API_KEY')"],
+            "restart": {"backoff_s": 0.01, "backoff_max_s": 0.02},
+        },
+    }
+
+    async def main(gateway: Program) -> None:
+        core = await gateway.core()
+        assert text_of(await core.tool("good__echo", text="hi")) == "hi"
+        (socket,) = sockets(run_dir(state=tmp_path / "state"))
+        pids = {peer["name"]: peer["pid"] for peer in ask(socket, "status")["peers"]}
+        os.kill(pids["good"], signal.SIGKILL)
+        while "result" not in await core.tool("good__echo", text="again"):
+            pass
+        health = {peer["name"]: peer for peer in ask(socket, "status")["peers"]}
+        assert (health["good"]["state"], health["good"]["life"]) == ("ready", 2)
+        assert "was ended by SIGKILL" in health["good"]["last_error"]
+        assert told(await core.tool("dies__anything"))["code"] == "io"
+        core.close()
+        await core.until(lambda: core.endings)
+
+    with program(tmp_path, peers) as gateway:
+        run(main(gateway))
+    lines = gateway.said().splitlines()
+    assert lines.count("tieline: warning: good: the server was ended by SIGKILL") == 1
+    assert lines.count("tieline: note: good serves again") == 1
+    assert lines.count("tieline: warning: dies: the server exited with code 1: boom: set API_KEY") == 1
+
+
 def test_status_shows_a_gateway_that_runs_with_the_health_of_every_peer(tmp_path: Path) -> None:
     peers = {
         "good": echo(start="eager"),

@@ -104,10 +104,64 @@ def test_a_server_sees_the_environment_and_the_directory_that_it_would_see_alone
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert done.stderr == f"seen by the server, canary-in-the-environment, {tmp_path}\n".encode()
     recording = open_recording(tmp_path / "out")
     (line,) = [recording.body(frame) for frame in recording if frame.kind == "raw"]
     assert line.startswith(b"seen by the server, [REDACTED:known:")
     assert line.endswith(f", {tmp_path}".encode())
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "said"),
+    [
+        (["--", "no-such-server"], "cannot start 'no-such-server': command not found", ["hint: install it"]),
+        (
+            ["--", *PYTHON, "import sys; print('hello', file=sys.stderr); sys.exit('boom: set API_KEY')"],
+            "the server exited with code 1: boom: set API_KEY",
+            ["hello\nboom: set API_KEY\n"],
+        ),
+        (["--url", "http://127.0.0.1:9/mcp"], "cannot connect to http://127.0.0.1:9", ["host and port"]),
+    ],
+    ids=["absent", "crash", "url"],
+)
+def test_a_server_that_cannot_be_reached_is_the_answer_to_the_greeting_and_told_on_stderr(
+    command: list[str], message: str, said: list[str], tmp_path: Path
+) -> None:
+    if PYTHON[0] in command:
+        command.insert(-1, "-c")
+
+    async def main() -> None:
+        arguments = ["record", "--out", str(tmp_path / "out"), *command]
+        async with stdio_program(tmp_path, arguments) as (client, process):
+            answer = await client.shake_hands()
+            assert message in answer["error"]["message"]
+            assert answer["error"]["data"]["code"] == "io"
+            if "boom" in message:
+                assert answer["error"]["data"]["stderr"].endswith("boom: set API_KEY")
+            client.close()
+        assert process.returncode == 1
+        told = (tmp_path / "stderr.log").read_text()
+        assert sum(line.startswith("tieline: warning: ") for line in told.splitlines()) == 1
+        for each in (message, *said):
+            assert each in told
+
+    run(main())
+    recording = open_recording(tmp_path / "out")
+    assert [frame.way for frame in recording if frame.kind == "error"] == [">core"]
+
+
+def test_a_recording_that_cannot_be_written_is_told_at_the_start_with_the_right_cause(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [*TIELINE, "record", "--out", str(tmp_path / "file" / "out"), "--", *PYTHON, ECHO_PEER]
+
+    done = subprocess.run(command, cwd=ROOT, input=b"", capture_output=True, timeout=PATIENCE_S, check=False)
+
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.startswith(
+        f"tieline: error: recordings cannot be written to `{tmp_path / 'file'}`".encode()
+    )
+    assert b"`--out`" in done.stderr
+    assert b"disk space" not in done.stderr
 
 
 @pytest.mark.parametrize("delay_ms", [0, 400])

@@ -33,6 +33,20 @@ def tapped(*pieces: bytes, look: Callable[[StderrTap], object] = lambda tap: Non
     return run(main())
 
 
+def test_everything_is_echoed_as_it_comes_also_what_is_over_the_rate_of_lines() -> None:
+    async def main() -> bytes:
+        echoed: list[bytes] = []
+        reader, writer = os.pipe()
+        tap = StderrTap(reader, lambda line: None, echoed.append)
+        os.write(writer, b"line\n" * 3 * LINES_PER_S + b"no end")
+        tap.drain()
+        os.close(writer)
+        tap.close()
+        return b"".join(echoed)
+
+    assert run(main()) == b"line\n" * 3 * LINES_PER_S + b"no end"
+
+
 def test_lines_come_as_they_were_written_whatever_the_pieces() -> None:
     lines = tapped(b"one\ntw", b"o\n", b"\nfour")
     assert [line.data for line in lines] == [b"one", b"two", b"", b"four"]
