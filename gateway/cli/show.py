@@ -97,10 +97,28 @@ def _fields(frame: Frame) -> dict[str, Any]:
     return msgspec.json.decode(json_of(frame))
 
 
+def _evidence(frame: Frame, body: bytes) -> dict[str, str]:
+    """The hash that joins a request to the extension log; nothing where there is none.
+
+    It is made here, of what was recorded: no call waits for it.
+    """
+    if frame.kind != "request" or not body:
+        return {}
+    import msgspec
+
+    from gateway.protocol.canonical import NotCanonicalError, params_hash
+
+    try:
+        params = msgspec.json.decode(body, type=dict[str, msgspec.Raw]).get("params", b"")
+        return {"params_hash": frame.params_hash or params_hash(frame.method or "", bytes(params))}
+    except (msgspec.DecodeError, NotCanonicalError):
+        return {}
+
+
 def _print_json(frame: Frame, body: bytes, causes: dict[str, Frame], results: list[Frame]) -> None:
     import msgspec
 
-    fields = _fields(frame)
+    fields: dict[str, Any] = _fields(frame) | _evidence(frame, body)
     if frame.blob is not None and frame.kind != "raw" and body:
         fields["body"] = msgspec.Raw(body)
     print_json(
@@ -115,7 +133,7 @@ def _print_json(frame: Frame, body: bytes, causes: dict[str, Frame], results: li
 def _print(frame: Frame, body: bytes, causes: dict[str, Frame], results: list[Frame]) -> None:
     from recordings.views import Row, printable, took
 
-    fields = _fields(frame)
+    fields: dict[str, Any] = _fields(frame) | _evidence(frame, body)
     fields.pop("body", None)
     # What a decision or an event tells stands in one field, whose name tells a reader nothing.
     facts = fields.pop("x", {})

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gateway.cli.demo import how_to_call, play
@@ -16,19 +21,44 @@ from recordings.views import summary
 START = "import sys; from gateway.cli.main import main; sys.exit(main())"
 
 
+def marked(mark: str) -> list[str]:
+    """The commands of what runs with this mark in its environment, which is handed down."""
+    found: list[str] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if mark in process.environ().values():
+                found.append(" ".join(process.cmdline()))
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_the_demo_happens_as_scripted_and_leaves_a_recording_and_no_process(tmp_path: Path, era: str) -> None:
     out = tmp_path / "demo"
     command = [sys.executable, "-c", START, "demo", "--out", str(out), "--era", era]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 not as scripted" in done.stdout
-    assert done.stdout.endswith(f"\nData, configuration and recording stay in {out}\n")
-    assert "\x1b" not in done.stdout
+    mark = secrets.token_hex(16)
+    # Of our environment, peers get what has to do with the locale too.
+    environ = {**os.environ, "LC_TIELINE_TEST": mark}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environ) as running:
+        seen = 0
+        until = time.monotonic() + 110
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                out_text, err_text = running.communicate(timeout=0.2)
+                break
+            seen = max(seen, len(marked(mark)))
+            assert time.monotonic() < until
+        left = marked(mark)
+    assert running.returncode == 0, out_text + err_text
+    assert seen > 3, "the demo, its gateway and three peers"
+    assert left == []
+    assert "0 not as scripted" in out_text
+    assert out_text.endswith(f"\nData, configuration and recording stay in {out}\n")
+    assert "\x1b" not in out_text
     for outcome in ("progress", "cancelled", "decline", "accept", "error"):
-        assert outcome in done.stdout
+        assert outcome in out_text
     [where] = (out / "recordings").iterdir()
     recording = open_recording(where)
     counted = summary(recording, recording.body)

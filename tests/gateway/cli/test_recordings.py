@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.main import main
+from gateway.protocol.canonical import params_hash
 from recordings import files
 from recordings.frame import Frame
 from recordings.store import Recorder
@@ -121,6 +122,12 @@ def test_a_file_has_whole_names_and_a_long_one_moves_no_column(tieline: Any, tmp
     assert lines[2] == "  1  0.001  core>   db    request     72  tools/call query"
     assert lines[3].endswith("notice " + notice.strip())
     assert len(lines[1]) == 100
+
+
+def test_a_line_of_a_servers_stderr_is_shown_where_it_was_said(tieline: Any, tmp_path: Path) -> None:
+    said = frame(1, b"boom: set API_KEY\nTraceback\n", "raw", way="peer>", peer="db")
+    path = recorded(tmp_path / "r", [said], seal=True)
+    assert tieline("frames", path).out.splitlines()[-1].endswith("  boom: set API_KEY")
 
 
 def test_a_lane_has_a_column_where_there_is_one(tieline: Any, tmp_path: Path) -> None:
@@ -431,3 +438,12 @@ def test_the_help_has_examples(tieline: Any, command: str) -> None:
     told = tieline(command, "--help")
     assert told.code == 0
     assert f"$ tieline {command}" in told.out
+
+
+def test_a_request_is_shown_with_the_hash_that_the_extension_log_has_of_it(tieline: Any, path: Path) -> None:
+    body = json.loads(tieline("show", path, 1, "--json").out)["frame"]["body"]
+    expected = params_hash("tools/call", json.dumps(body["params"]).encode())
+
+    assert json.loads(tieline("show", path, 1, "--json").out)["frame"]["params_hash"] == expected
+    assert f"params_hash  {expected}" in tieline("show", path, 1).out
+    assert "params_hash" not in tieline("show", path, 3, "--json").out.partition('"causes"')[0]
