@@ -135,6 +135,9 @@ class Asks:
         if not core.can(ask.method, ask.params):
             self.refuse(ask, METHOD_NOT_FOUND, f"this client cannot be asked `{ask.method}`")
             return
+        if not core.may_hold(ask.params):
+            self.refuse(ask, -32000, "the client is not initialized, and too much waits for that")
+            return
         ask.peer.asks[ask.id] = ask
         ask.core = core
         about = ask.call.core_id if ask.call is not None else None

@@ -29,6 +29,10 @@ _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, 
 
 _ANNOTATION = param_headers.ANNOTATION.encode()
 _OUTPUT = b'"outputSchema"'
+MOST_TOLD = 1000
+"""Sentences that are remembered as told; a peer whose list always changes is told of again."""
+MOST_ANNOTATED = 10_000
+"""Tools of which it is remembered that arguments of theirs travel as headers."""
 LONGEST_NAME = 128
 """The longest name that the specification lets a tool have."""
 
@@ -177,6 +181,9 @@ class Catalog:
         if _ANNOTATION in bytes(raw):
             with suppress(msgspec.DecodeError):
                 tool = _read_tool.decode(raw)
+                self._headers.pop((peer, tool.name), None)
+                if len(self._headers) >= MOST_ANNOTATED:
+                    del self._headers[next(iter(self._headers))]
                 self._headers[(peer, tool.name)] = param_headers.annotated(tool.schema)
 
     def header_params(self, peer: str, tool: str, params: bytes) -> tuple[tuple[str, str], ...]:
@@ -345,6 +352,8 @@ class Catalog:
 
     def _tell(self, sentence: str) -> None:
         if sentence not in self._told:
+            if len(self._told) >= MOST_TOLD:
+                self._told.clear()
             self._told.add(sentence)
             self.notices.append(sentence)
 

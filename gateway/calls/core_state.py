@@ -33,6 +33,11 @@ class _Initialize(msgspec.Struct):
 read_initialize: msgspec.json.Decoder[_Initialize] = msgspec.json.Decoder(_Initialize)
 
 
+MOST_HELD = 1000
+MOST_HELD_BYTES = 4 * 1024 * 1024
+"""Messages, and bytes of them, that wait for a core to say that it is initialized; more are dropped and counted."""
+BATCHES = "2025-03-26"
+"""The one revision in which a message may be a batch."""
 LEAVING_S = 1.5
 """How long a core that has sent its last message may still wait for answers: less than clients take to end us."""
 
@@ -74,6 +79,8 @@ class Core:
         self.asked: dict[Id, Asked] = {}
         self.held: list[tuple[bytes, Stamp]] = []
         """What waits for `notifications/initialized`."""
+        self._held_bytes = 0
+        self._dropped = 0
         self.delivered: int | None = None
         self.is_full = False
         self.is_leaving = False
@@ -156,7 +163,10 @@ class Core:
         self.delivered = seq
         stamp = Stamp(kind="notification", method=method, about=about)
         if self.era == "legacy" and not self.initialized and about is None:
-            self.held.append((message, stamp))
+            if self.may_hold(message):
+                self._hold(message, stamp)
+            else:
+                self._dropped += 1
             return
         self.link.send(message, stamp if self.link.stamped else None)
 
@@ -196,10 +206,20 @@ class Core:
         self.delivered = seq
         stamp = Stamp(kind="request", id=id_, method=method, about=about)
         if not self.initialized:
-            self.held.append((message, stamp))
+            self._hold(message, stamp)
         else:
             self.link.send(message, stamp if self.link.stamped else None)
         return id_
+
+    def may_hold(self, message: bytes) -> bool:
+        """Whether one more message may wait until the core is initialized; always where none has to wait."""
+        return self.initialized or (
+            len(self.held) < MOST_HELD and self._held_bytes + len(message) <= MOST_HELD_BYTES
+        )
+
+    def _hold(self, message: bytes, stamp: Stamp) -> None:
+        self.held.append((message, stamp))
+        self._held_bytes += len(message)
 
     def withdraw(self, call: Call, reason: str) -> None:
         """Take back what was asked on behalf of a call that has ended."""
@@ -219,7 +239,10 @@ class Core:
     def release(self) -> None:
         """The core is initialized: send what waited for that."""
         self.initialized = True
-        held, self.held = self.held, []
+        if self._dropped:
+            facts = {"reason": "not_initialized", "notifications": self._dropped}
+            self.session.tap.record("drop", ">core", x=facts)
+        held, self.held, self._held_bytes, self._dropped = self.held, [], 0, 0
         for message, stamp in held:
             self.link.send(message, stamp if self.link.stamped else None)
 
@@ -259,7 +282,14 @@ class Core:
             asked.then(Reply(result=bytes(envelope.result), seq=seq))
 
     def _bad(self, data: bytes, bad: BadMessage) -> None:
-        parts = jsonrpc.split(data) if bad.reason == "not-json" else []
+        parts = jsonrpc.split(data) if bad.reason in ("not-json", "batch") else []
+        if bad.reason == "batch":
+            if parts and self._may_batch():
+                # Answered one by one: nothing has to wait for the slowest of them.
+                for part in parts:
+                    self.message(part)
+                return
+            parts = []
         self.session.tap.record("raw", "core>", data[:4096], x={"why": bad.reason, "bytes": len(data)})
         if len(parts) > 1:
             for part in parts:
@@ -274,6 +304,11 @@ class Core:
             jsonrpc=number,
         )
         self._refuse_damaged(bad.salvaged, fault, unknown=True)
+
+    def _may_batch(self) -> bool:
+        """Whether this core or its peer speaks the revision that had batches."""
+        peers = self.session.peers()
+        return self.era == "legacy" and BATCHES in (self.version, *(peer.version for peer in peers))
 
     def _refuse_damaged(self, salvaged: Salvaged, fault: Fault, *, unknown: bool) -> None:
         """Refuse what could not be read: a request under its id, an answer to whoever waits for it.

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 MOST_PAGES = 1000
 """Pages that are fetched of one peer's list before it is taken for endless."""
+MOST_LIST_BYTES = 32 * 1024 * 1024
+"""Bytes that are kept of one peer's list."""
+ITEM_BYTES = 256
+"""What keeping one item costs beside its own bytes."""
 MOST_ROUNDS = 32
 """Times that a modern peer may answer `input_required` to one call."""
 
@@ -171,7 +175,9 @@ class Flows:
         yield from self._fetch(method, peers)
         items = b",".join(item.listed() for item in session.catalog.items(method))
         result = b'{"%b":[%b]}' % (mcp.LIST_METHODS[method].encode(), items)
-        return translate.result_to_modern(method, result) if request.core.era == "modern" else result
+        if request.core.era != "modern":
+            return result
+        return translate.result_to_modern(method, result, jsonrpc.encode(session.exchange.identity))
 
     def _fetch(self, method: str, peers: list[Peer]) -> Flow:
         """Fetch every page of the peers' lists into the catalogue, peers side by side."""
@@ -179,10 +185,12 @@ class Flows:
         yield Settle(peers)
         cursors: dict[str, str | None] = {}
         items: dict[str, list[Raw]] = {}
+        sizes: dict[str, int] = {}
         seen: dict[str, set[str]] = {}
         asked = [peer for peer in peers if peer.is_ready and mcp.LIST_CAPABILITY[method] in peer.capabilities]
         for peer in asked:
             cursors[peer.name], items[peer.name], seen[peer.name] = None, [], set()
+            sizes[peer.name] = 0
         for _ in range(MOST_PAGES):
             if not asked:
                 break
@@ -193,17 +201,16 @@ class Flows:
                 if page is None:
                     continue
                 found, cursor = page
-                items[peer.name].extend(found)
-                if cursor is None:
-                    continue
-                if cursor in seen[peer.name]:
+                sizes[peer.name] += sum(len(item) + ITEM_BYTES for item in found)
+                if sizes[peer.name] > MOST_LIST_BYTES:
                     self.notice(
-                        f"{peer.name} gives the cursor {cursor!r} of `{method}` twice; the list ends there"
+                        f"{peer.name} lists more than {MOST_LIST_BYTES >> 20} MiB of `{method}`; the list ends there"
                     )
                     continue
-                seen[peer.name].add(cursor)
-                cursors[peer.name] = cursor
-                again.append(peer)
+                items[peer.name].extend(found)
+                if cursor is not None and self._is_new(method, peer, cursor, seen[peer.name]):
+                    cursors[peer.name] = cursor
+                    again.append(peer)
             asked = again
         for peer in asked:
             self.notice(f"{peer.name} has more than {MOST_PAGES} pages of `{method}`; the list ends there")
@@ -218,6 +225,13 @@ class Flows:
         notices, session.catalog.notices = session.catalog.notices, []
         for notice in notices:
             self.notice(notice)
+
+    def _is_new(self, method: str, peer: Peer, cursor: str, seen: set[str]) -> bool:
+        if cursor in seen:
+            self.notice(f"{peer.name} gives the cursor {cursor!r} of `{method}` twice; the list ends there")
+            return False
+        seen.add(cursor)
+        return True
 
     def _page(self, method: str, peer: Peer, reply: Reply) -> tuple[list[Raw], str | None] | None:
         if not reply.ok:

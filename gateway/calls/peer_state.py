@@ -41,6 +41,7 @@ NEVER_CANCELLED = ("initialize", "server/discover")
 """Handshakes: no peer has to know a cancellation before it has answered one."""
 UNSPOKEN = (LISTEN, *NEVER_CANCELLED)
 """Calls in the course of which a peer asks and logs nothing for their session."""
+MOST_INFO = 4096
 REMEMBERED_IDS = 4096
 """How many ids of calls that ended early are kept, to tell a late answer from a foreign one."""
 
@@ -91,6 +92,8 @@ class Peer:
         self.version = ""
         self.facts: bytes = b""
         """The result of `initialize` or `server/discover`, verbatim."""
+        self.info: bytes = b""
+        """The `serverInfo` of a legacy peer, where it is of a size to be sent with each result."""
         self.capabilities: dict[str, Any] = {}
         self.fault: Fault | None = None
         self.last_fault: Fault | None = None
@@ -175,6 +178,8 @@ class Peer:
         self.state = "ready"
         self.fault = None
         self.level = ""
+        info = bytes(translate.members(facts).get("serverInfo", b"")) if era == "legacy" else b""
+        self.info = info if info.startswith(b"{") and len(info) <= MOST_INFO else b""
         self.note("ready", {"era": era, "version": version})
         self.host.healthy(self)
         for session in self.sessions:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 LANE_MARK = mcp.META_LANE.encode()
 
 
+MOST_TASKS = 10_000
+"""How many tasks are remembered with the peer that runs them, where there are several peers."""
+TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
+"""Headers of a request that go with it to a peer, beside those that mirror arguments."""
 STATELESS_IDLE_S = 1800.0
 """How long a session whose cores come and go (stateless HTTP) is kept for the next one."""
 
@@ -221,7 +225,9 @@ class Session:
             call.level = meta.log_level
             call.capabilities = meta.capabilities
         if request.origin is not None and request.origin.headers:
-            call.headers = tuple(h for h in request.origin.headers if h[0].startswith("mcp-param-"))
+            call.headers = tuple(
+                h for h in request.origin.headers if h[0].startswith("mcp-param-") or h[0] in TRACE_HEADERS
+            )
         core.open[request.id] = request.call = call
         return call
 
@@ -372,9 +378,10 @@ class Session:
         """A call has ended: give the reply to whoever waits for it."""
         if call.shape == "to_legacy":
             if reply.result:
-                reply.result = translate.result_to_modern(call.method, reply.result)
+                info = call.peer.info if call.peer is not None else b""
+                reply.result = translate.result_to_modern(call.method, reply.result, info)
             elif reply.error:
-                reply.error = translate.error_to_modern(call.method, reply.error)
+                self._error_to_modern(call, reply)
         if call.then is not None:
             call.then(reply)
             return
@@ -388,6 +395,14 @@ class Session:
         if self.results is not None and reply.result:
             self._look_at(call, reply)
         self.finish(call, reply)
+
+    def _error_to_modern(self, call: Call, reply: Reply) -> None:
+        """Write a legacy error as a modern core knows it: one that sends the user to a page is a question there."""
+        asked = translate.pages_to_visit(reply.error) if call.method in mcp.INPUT_REQUIRED else None
+        if asked is not None and call.can("elicitation/create", b'{"mode":"url"}'):
+            reply.result, reply.error = asked, b""
+        else:
+            reply.error = translate.error_to_modern(call.method, reply.error)
 
     def _look_at(self, call: Call, reply: Reply) -> None:
         """Compare a result with what its tool promised, where that is asked for."""
@@ -539,7 +554,9 @@ class Session:
             task = msgspec.json.decode(result, type=dict[str, Any]).get("task")
         except msgspec.DecodeError:
             return
-        if isinstance(task, dict) and call.peer is not None:
+        if isinstance(task, dict) and call.peer is not None and self.only is None:
+            if len(self.owners) >= MOST_TASKS:
+                del self.owners[next(iter(self.owners))]
             self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
 
 

@@ -67,7 +67,7 @@ class Suspensions:
         self._asks = asks
         self._gathering: dict[int, Suspended] = {}
         self._suspended: dict[str, Suspended] = {}
-        self._used: dict[int, set[str]] = {}
+        self._used: dict[Call, set[str]] = {}
         """Names of the answers that came with a call itself and have been given to its peer."""
         self._count = 0
 
@@ -94,7 +94,7 @@ class Suspensions:
     def _answered_in_advance(self, ask: PeerAsk, call: Call, key: str) -> bool:
         """Whether the core sent this answer with the call; it is given once, so that asking again asks."""
         params = bytes(call.params)
-        if b'"inputResponses"' not in params or key in self._used.get(id(call), ()):
+        if b'"inputResponses"' not in params or key in self._used.get(call, ()):
             return False
         try:
             answer = translate.read_retry.decode(params).responses.get(key)
@@ -102,7 +102,7 @@ class Suspensions:
             return False
         if answer is None or not _fits(ask.method, answer):
             return False
-        self._used.setdefault(id(call), set()).add(key)
+        self._used.setdefault(call, set()).add(key)
         self._asks.respond(ask, jsonrpc.response(ask.id, bytes(answer)))
         return True
 
@@ -209,7 +209,7 @@ class Suspensions:
 
     def call_dropped(self, call: Call) -> None:
         """A call has ended or is not waited for: nobody will answer what was gathered for it."""
-        self._used.pop(id(call), None)
+        self._used.pop(call, None)
         waiting = self._gathering.pop(id(call), None)
         if waiting is not None:
             waiting.timer.cancel()
@@ -223,6 +223,7 @@ class Suspensions:
 
     def _expired(self, waiting: Suspended) -> None:
         self._forget_suspended(waiting)
+        self._used.pop(waiting.call, None)
         for ask in waiting.asks.values():
             self._asks.refuse(ask, -32000, "the client has not come back with an answer")
         if waiting.call.peer is not None:

@@ -19,6 +19,7 @@ _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, 
 _encode = msgspec.json.Encoder().encode
 
 COMPLETE = b'"resultType":"complete"'
+URL_ELICITATION_REQUIRED = -32042
 UNCACHED = b'"ttlMs":0,"cacheScope":"private"'
 
 
@@ -94,15 +95,25 @@ def without_connection_meta(params: bytes) -> bytes:
     return _encode(found)
 
 
-def result_to_modern(method: str, result: bytes) -> bytes:
-    """Return a legacy result as a modern one: `resultType`, and caching hints that forbid caching."""
+def result_to_modern(method: str, result: bytes, server: bytes = b"") -> bytes:
+    """Return a legacy result as a modern one: `resultType`, caching hints that forbid caching, and whose it is.
+
+    `server` is the encoded `serverInfo` of who gave it, or empty.
+    """
     if not result.startswith(b"{"):
         return result
-    may_have = b'"resultType"' in result or b'"ttlMs"' in result
-    found = members(result).keys() if may_have else ()
+    has_meta = bool(server) and b'"_meta"' in result
+    may_have = has_meta or b'"resultType"' in result or b'"ttlMs"' in result
+    found = members(result) if may_have else {}
     missing: list[bytes] = [] if "resultType" in found else [COMPLETE]
     if method in mcp.CACHEABLE and "ttlMs" not in found:
         missing.append(UNCACHED)
+    if server and "_meta" not in found:
+        missing.append(b'"_meta":{"%b":%b}' % (mcp.META_SERVER.encode(), server))
+    elif server:
+        meta = _meta_of(found)
+        if meta and mcp.META_SERVER not in meta:
+            result = with_members(result, {"_meta": meta | {mcp.META_SERVER: Raw(server)}})
     return prepend(result, b",".join(missing)) if missing else result
 
 
@@ -115,6 +126,45 @@ def error_to_modern(method: str, error: bytes) -> bytes:
         return error
     found["code"] = Raw(b"-32602")
     return _encode(found)
+
+
+class _Page(msgspec.Struct):
+    """A page that a legacy server wants its user to visit before it goes on."""
+
+    url: str
+    message: str = ""
+
+
+class _Pages(msgspec.Struct):
+    elicitations: list[_Page] = msgspec.field(default_factory=list[_Page])
+
+
+class _PagesError(msgspec.Struct):
+    code: int = 0
+    data: _Pages | None = None
+
+
+def pages_to_visit(error: bytes) -> bytes | None:
+    """Return the modern result that asks what a URL elicitation error of 2025-11-25 asks; None for other errors.
+
+    It needs no state: the core makes its call again, and the server knows whether its pages were visited.
+    """
+    if b"%d" % URL_ELICITATION_REQUIRED not in error:
+        return None
+    try:
+        view = msgspec.json.decode(error, type=_PagesError)
+    except msgspec.DecodeError:
+        return None
+    if view.code != URL_ELICITATION_REQUIRED or view.data is None or not view.data.elicitations:
+        return None
+    asks = {
+        f"page_{number}": {
+            "method": "elicitation/create",
+            "params": {"mode": "url", "url": page.url, "message": page.message},
+        }
+        for number, page in enumerate(view.data.elicitations, 1)
+    }
+    return _encode({"resultType": "input_required", "inputRequests": asks})
 
 
 def input_required(result: bytes) -> InputRequired | None:

@@ -15,6 +15,12 @@ from transports.base import TransportError
 YES: Message = {"action": "accept", "content": {}}
 
 
+def completed(peer: str) -> Message:
+    """Return the result of a legacy peer as a modern core gets it."""
+    info = {"name": peer, "version": "1"}
+    return {"resultType": "complete", "_meta": {mcp.META_SERVER: info}, **text("3")}
+
+
 def suspended(**core: Any) -> tuple[Desk, Client, Service, Message, str, str]:
     """Return a desk with one suspended call, its state and the name of its one question."""
     desk, client, calc = table("modern", "legacy", **core)
@@ -43,7 +49,7 @@ def test_a_question_becomes_a_result_that_asks_and_its_answer_an_answer(
     assert calc.gets() == {"jsonrpc": "2.0", "id": "q", "result": answer}
     assert calc.hears_nothing
     calc.answers(asked, text("3"))
-    assert core.gets() == {"jsonrpc": "2.0", "id": 2, "result": {"resultType": "complete", **text("3")}}
+    assert core.gets() == {"jsonrpc": "2.0", "id": 2, "result": completed("calc")}
     first, second = desk.frames("request", way="core>", method="tools/call")
     assert (second.op, second.parent) == (
         first.seq,
@@ -394,4 +400,4 @@ def test_a_core_comes_back_though_its_peers_list_has_changed_meanwhile() -> None
     assert a.gets()["result"] == YES
     assert a.hears_nothing
     a.answers(asked, text("3"))
-    assert core.gets() == {"jsonrpc": "2.0", "id": 5, "result": {"resultType": "complete", **text("3")}}
+    assert core.gets() == {"jsonrpc": "2.0", "id": 5, "result": completed("a")}
