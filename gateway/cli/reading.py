@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DIR_HELP = "The recording, or its name in `tieline recordings`. Default: the newest."
 HEADER = "recording.json"
+FIRST = 200
+"""Bytes of which the first line is shown in a row, where a frame is no message."""
 RIGHT = ("seq", "at", "took", "bytes")
 
 
@@ -117,6 +119,9 @@ def _fact(frame: Frame) -> str:
     for name in ("why", "reason", "error", "code", "signal", "pid", "notice"):
         if name in facts:
             return f"{name} {facts[name]}"
+    if frame.kind == "raw":
+        # What no message is, is mostly a line of a server's stderr.
+        return bytes(frame.body)[:FIRST].decode("utf-8", "backslashreplace").strip().partition("\n")[0]
     return ""
 
 
