@@ -228,6 +228,15 @@ class Catalog:
         tools = (item for items in self._kinds["tools/list"].by_peer.values() for item in items)
         return next((item.peer for item in tools if item.held and self._bare(item) == name), None)
 
+    def filtered_by(self, name: str) -> str | None:
+        """Return the peer of which a tool would have this name, did its `tools.allow` and `tools.deny` let it."""
+        for peer, items in self._kinds["tools/list"].by_peer.items():
+            for item in items:
+                bare = self._bare(item)
+                if name in (bare, f"{self._prefix(peer)}{bare}") and not self._offers(peer, item.original):
+                    return peer
+        return None
+
     def _bare(self, item: Item) -> str:
         return self._peers[item.peer].tools.rename.get(item.original, item.original)
 

@@ -15,7 +15,7 @@ from msgspec import Raw
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.catalog import read_page
-from gateway.calls.request import Request, held_back, renamed
+from gateway.calls.request import Request, filtered_out, held_back, renamed
 from gateway.calls.steps import Ask, AskCore, Flow, Settle, run
 from gateway.calls.wants import level_of
 from gateway.protocol import jsonrpc, mcp
@@ -317,6 +317,9 @@ class Flows:
         holder = self._session.catalog.held_by(name) if list_method == "tools/list" else None
         if holder is not None:
             return held_back(holder, name)
+        filtered = self._session.catalog.filtered_by(name) if list_method == "tools/list" else None
+        if filtered is not None:
+            return filtered_out(filtered, name)
         what = mcp.LIST_METHODS[list_method].removesuffix("s")
         down = [p for p in self._session.peers() if p.fault is not None]
         advice = "; ".join(f"{p.name} is not there: {p.fault.message}" for p in down if p.fault)

@@ -53,10 +53,21 @@ def held_back(peer: str, name: str) -> Fault:
     """Return what a core is told that calls a tool whose changed definition nobody has accepted."""
     return Fault(
         code="denied",
-        message=f"The definition of `{name}` has changed and is held back",
+        message=f"`{name}` is held back until its definition, which is new or has changed, is accepted",
         reason="changed",
         peer=peer,
         advice="Look at the change with `tieline tools diff`, then `tieline tools accept`",
+    )
+
+
+def filtered_out(peer: str, name: str) -> Fault:
+    """Return what a core is told that calls a tool which the configuration does not let through."""
+    return Fault(
+        code="denied",
+        message=f"`{name}` of {peer} is not let through by the configuration",
+        reason="filtered",
+        peer=peer,
+        advice="`tools.deny` and `tools.allow` of the peer say which of its tools are offered",
     )
 
 

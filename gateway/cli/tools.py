@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
         """List each peer's tools, and whether they were accepted."""
         read = load_config(config)
         accepted = accepted_of(read)
-        return list_tools(offered(read, peer), accepted, json=json)
+        return list_tools(offered(read, peer), accepted, read, json=json)
 
     @tools.command(epilog=examples("tieline tools diff", "tieline tools diff --peer db"))
     def diff(
@@ -126,8 +126,8 @@ def offered(config: Config, only: Sequence[str] | None) -> list[PeerReport]:
     return answered
 
 
-def list_tools(reports: Sequence[PeerReport], accepted: Accepted, *, json: bool) -> int:
-    """Print the tools of the peers with their state."""
+def list_tools(reports: Sequence[PeerReport], accepted: Accepted, config: Config, *, json: bool) -> int:
+    """Print the tools of the peers with their state: `denied` is what the configuration does not let through."""
     from gateway.calls.accepted import is_accepted, visible
 
     states = {None: "new", True: "accepted", False: "changed"}
@@ -135,7 +135,9 @@ def list_tools(reports: Sequence[PeerReport], accepted: Accepted, *, json: bool)
         {
             "peer": report.name,
             "tool": str(tool.get("name", "")),
-            "state": states[is_accepted(accepted, report.name, tool)],
+            "state": states[is_accepted(accepted, report.name, tool)]
+            if config.peers[report.name].tools.offers(str(tool.get("name", "")))
+            else "denied",
             "description": str(tool.get("description", "")),
         }
         for report in reports

@@ -211,7 +211,7 @@ def test_a_renamed_tool_is_called_by_its_new_name() -> None:
     assert service.gets("tools/call")["params"]["name"] == "run"
     core.calls("rm", id=2)
 
-    assert core.gets_error()["data"]["reason"] == "unknown_name"
+    assert core.gets_error()["data"]["reason"] == "filtered"
     assert service.hears_nothing
 
 

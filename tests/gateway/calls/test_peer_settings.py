@@ -52,8 +52,27 @@ def test_allow_and_deny_say_which_tools_are_offered_and_can_be_called(
     core = desk.core()
     assert listed(core) == offered
     for name in ("read", "write", "write_all"):
-        called = ("files", name) if name in offered else "unknown_name"
+        called = ("files", name) if name in offered else "filtered"
         assert reaches(desk, core, name) == called
+
+
+@pytest.mark.parametrize("name", ["write", "files__write"])
+def test_a_tool_that_is_not_let_through_is_told_to_be_denied_and_one_that_is_not_there_is_not(
+    name: str,
+) -> None:
+    services = {"files": Service(tools=["read", "write"]), "calc": Service(tools=["add"])}
+    desk = Desk(services, peers={"files": peer(tools=ToolsConfig(deny=["write"]))})
+    core = desk.core()
+    core.calls(name)
+    error = core.gets_error()
+    assert (error["data"]["code"], error["data"]["reason"], error["data"]["peer"]) == (
+        "denied",
+        "filtered",
+        "files",
+    )
+    assert "`tools.deny`" in error["data"]["advice"]
+    core.calls("nothing", id=2)
+    assert core.gets_error()["data"]["reason"] == "unknown_name"
 
 
 def test_rename_is_the_name_that_a_core_sees_and_the_peer_never_does() -> None:

@@ -12,6 +12,7 @@ from gateway.cli.check import show
 from gateway.cli.output import CliError
 from gateway.cli.tools import accept_tools, accepted_of, diff_tools, list_tools, offered
 from gateway.config import Config, PeerConfig
+from gateway.config.model import ToolsConfig
 from gateway.runtime.reports import PeerReport
 
 DB = PeerReport(
@@ -68,12 +69,25 @@ def test_the_list_says_of_each_tool_whether_it_was_accepted(
     accept_tools([DB], Accepted(), lock, json=True)
     capsys.readouterr()
 
-    list_tools([CHANGED], accepted_of(config), json=True)
+    list_tools([CHANGED], accepted_of(config), config, json=True)
     assert json.loads(capsys.readouterr().out) == [
         {"peer": "db", "tool": "query", "state": "changed", "description": "Runs any SQL."}
     ]
-    list_tools([DB], accepted_of(config), json=False)
+    list_tools([DB], accepted_of(config), config, json=False)
     assert capsys.readouterr().out.splitlines()[-1].split() == ["db", "query", "accepted", "Runs", "SQL."]
+
+
+def test_the_list_says_what_the_configuration_does_not_let_through(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tools = ToolsConfig(allow=["q*"], deny=["*_all"])
+    config = Config(peers={"db": PeerConfig(command=["x"], tools=tools)})
+    names = ("query", "query_all", "drop")
+    report = PeerReport(name="db", kind="stdio", ok=True, tools=[{"name": name} for name in names])
+
+    list_tools([report], Accepted(), config, json=True)
+    states = [tool["state"] for tool in json.loads(capsys.readouterr().out)]
+    assert states == ["new", "denied", "denied"]
 
 
 def test_a_peer_that_does_not_answer_is_named_once(
