@@ -78,8 +78,8 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """One message that stands alone; its answer, if it is owed one, ends the exchange."""
+class Alone:
+    """One message that stands alone; its answer, if it is owed one, ends it."""
 
     part: Part
     version: str
@@ -192,7 +192,7 @@ def _judge_post_head(headers: Headers, values: dict[str, str], max_bytes: int) -
 
 def judge_body(
     post: Post, body: bytes, most_depth: int = jsonrpc.MAX_DEPTH
-) -> Begin | Deliver | Exchange | Refuse:
+) -> Begin | Deliver | Alone | Refuse:
     """Decide what a POST is, from its headers and its whole body, nested at most `most_depth` levels."""
     sessionless = post.version is not None and post.version not in mcp.LEGACY_VERSIONS
     if not sessionless and post.version in _BATCH_VERSIONS and body.lstrip()[:1] == b"[":
@@ -270,12 +270,12 @@ def _stands_alone(body: bytes, envelope: jsonrpc.Envelope) -> bool:
 
 def _judge_exchange(
     post: Post, body: bytes, envelope: jsonrpc.Envelope, kind: jsonrpc.Kind
-) -> Exchange | Refuse:
+) -> Alone | Refuse:
     if kind == "notification":
         version = post.version or ""
         if version not in mcp.MODERN_VERSIONS:
             return _unsupported(version, None)
-        return Exchange(Part(body), version)
+        return Alone(Part(body), version)
     if kind != "request":
         return refusal(400, INVALID_REQUEST, "a client sends no responses in this revision")
     id_ = cast("jsonrpc.Id", envelope.id)
@@ -297,7 +297,7 @@ def _judge_exchange(
         return refusal(400, INVALID_PARAMS, f"{mcp.META_VERSION} must be a string", id_)
     if version not in mcp.MODERN_VERSIONS:
         return _unsupported(version, id_)
-    return Exchange(Part(body, id_), version)
+    return Alone(Part(body, id_), version)
 
 
 def _disagreement(values: dict[str, str], envelope: jsonrpc.Envelope, version: object) -> str | None:

@@ -22,14 +22,14 @@ from gateway.protocol import http_rules, jsonrpc
 from gateway.protocol.errors import JSONRPC
 from gateway.runtime.http_reply import Receive, Reply, Send, respond
 from gateway.runtime.http_server import AsgiServer
-from gateway.runtime.http_session import Session
+from gateway.runtime.http_session import SessionLink
 from gateway.runtime.http_single import Single
 from transports import http_headers as names
 from transports.base import Acceptor, Hello, Limits, Origin, TransportError
 from transports.guard import Failures, Guard, Verdict, loopback_hosts
 
 Scope: TypeAlias = dict[str, Any]
-_Decision: TypeAlias = http_rules.Begin | http_rules.Deliver | http_rules.Exchange | http_rules.Refuse
+_Decision: TypeAlias = http_rules.Begin | http_rules.Deliver | http_rules.Alone | http_rules.Refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class HttpFront:
         self._guard = Guard(hosts=frozenset())
         self._failures = Failures()
         self._options = options or FrontOptions()
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[str, SessionLink] = OrderedDict()
         self._seen: dict[str, float] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._clients: dict[Reply, tuple[str, int] | None] = {}
@@ -168,7 +168,7 @@ class HttpFront:
         match decision:
             case http_rules.Refuse():
                 await _refuse(send, decision)
-            case http_rules.Exchange():
+            case http_rules.Alone():
                 await self._exchange(decision, exchange)
             case http_rules.Begin():
                 await self._begin(decision, exchange)
@@ -225,7 +225,7 @@ class HttpFront:
             return body
         return http_rules.judge_body(post, body, self._options.json_depth)
 
-    async def _exchange(self, decision: http_rules.Exchange, request: _Request) -> None:
+    async def _exchange(self, decision: http_rules.Alone, request: _Request) -> None:
         single = Single(decision.part, self._options.limits, self._abort)
         try:
             receiver = self._accept(single, request.hello(ephemeral=True))
@@ -249,7 +249,7 @@ class HttpFront:
         if len(self._sessions) >= options.max_sessions and not self._make_room():
             await _refuse(request.send, http_rules.busy("Too many sessions are open", decision.part.id))
             return
-        session = Session(
+        session = SessionLink(
             self._mint(),
             options.limits,
             backlog_bytes=options.backlog_bytes,
@@ -278,7 +278,7 @@ class HttpFront:
 
     async def _post(
         self,
-        session: Session,
+        session: SessionLink,
         parts: tuple[http_rules.Part, ...],
         version: str | None,
         request: _Request,
@@ -329,7 +329,7 @@ class HttpFront:
 
     # Sessions
 
-    def _find(self, session_id: str, request: _Request) -> Session | None:
+    def _find(self, session_id: str, request: _Request) -> SessionLink | None:
         session = self._sessions.get(session_id)
         return None if session is None or session.principal != request.principal else session
 
@@ -341,12 +341,12 @@ class HttpFront:
                 return True
         return False
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: SessionLink) -> None:
         self._sessions.pop(session.id, None)
         self._seen.pop(session.id, None)
 
     @contextmanager
-    def _busy(self, session: Session) -> Generator[None]:
+    def _busy(self, session: SessionLink) -> Generator[None]:
         """Hold a session while a request of it is served; without another one it will have ended in time."""
         session.busy += 1
         self._seen.pop(session.id, None)
@@ -357,7 +357,7 @@ class HttpFront:
             if not session.busy and not session.over:
                 self._rest(session)
 
-    def _rest(self, session: Session) -> None:
+    def _rest(self, session: SessionLink) -> None:
         loop = asyncio.get_running_loop()
         self._sessions.move_to_end(session.id)
         self._seen[session.id] = loop.time()

@@ -62,7 +62,7 @@ class _EventLog:
         return first is not None and first <= seq + 1
 
 
-class Session:
+class SessionLink:
     """The link to a core of the session revisions."""
 
     stamped = True
@@ -75,7 +75,7 @@ class Session:
         backlog_bytes: int,
         resume_bytes: int,
         retry_ms: int,
-        forget: Callable[[Session], None],
+        forget: Callable[[SessionLink], None],
         abort: Callable[[Reply], None],
     ) -> None:
         """`forget` is called once when the session ends, `abort` to cut a client that does not read."""

@@ -25,7 +25,7 @@ def judge(
     /,
     method: str = "POST",
     **headers: Any,
-) -> rules.Begin | rules.Deliver | rules.Exchange | rules.Listen | rules.End | rules.Refuse:
+) -> rules.Begin | rules.Deliver | rules.Alone | rules.Listen | rules.End | rules.Refuse:
     """Judge a request; a header given as None is left out, underscores stand for hyphens."""
     given_ = {**PLAIN, **{name.replace("_", "-"): value for name, value in headers.items()}}
     pairs = [(name, value) for name, value in given_.items() if value is not None]
@@ -113,14 +113,14 @@ def test_a_batch_is_taken_apart_in_the_one_revision_that_had_them() -> None:
 )
 def test_a_whole_request_of_2026_stands_alone(body: dict[str, Any], headers: dict[str, str]) -> None:
     decision = judge(body, **headers)
-    assert isinstance(decision, rules.Exchange), decision
+    assert isinstance(decision, rules.Alone), decision
     assert decision.part.id == 1
     assert decision.version == MODERN
 
 
 def test_a_notification_of_2026_stands_alone_and_is_owed_nothing() -> None:
     decision = judge({"jsonrpc": "2.0", "method": "notifications/cancelled"}, mcp_protocol_version=MODERN)
-    assert isinstance(decision, rules.Exchange)
+    assert isinstance(decision, rules.Alone)
     assert decision.part.id is None
 
 
