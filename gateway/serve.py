@@ -212,7 +212,7 @@ class Gateway:
         try:
             core = self.exchange.accept(link, hello)
         except OverflowError as fault:
-            return TurnedAway(link, self.world, str(fault))
+            return TurnedAway(link, self.world, str(fault), is_ending=self.exchange.is_draining)
         if isinstance(link, LineLink):
             link.on_eof = core.sent_all
         return core

@@ -96,7 +96,8 @@ class Asks:
         core = call.core if call is not None else None
         if core is None:
             core = next((core for core in session.cores if core.era == "legacy"), None)
-        if core is None or core.is_closed:
+        is_away = call is not None and call.suspended
+        if core is None or (core.is_closed and not is_away):
             self.refuse(ask, METHOD_NOT_FOUND, f"nobody is there to answer `{method}`")
         elif core.era == "legacy":
             self._pass_on(ask, core)

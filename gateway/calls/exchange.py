@@ -56,13 +56,21 @@ class Seat:
         ):
             return peers[0]
         client = self._client(request)
+        fitting: Peer | None = None
         for peer in peers:
-            if (peer.is_modern and peer.is_ready) or peer.client.can_share(client):
+            if peer.is_modern and peer.is_ready:
                 return peer
+            if peer.client.can_share(client):
+                # Beside a suspended call, nobody could say which of the two the peer asks about next.
+                if request.method not in mcp.INPUT_REQUIRED or not session.suspensions.any_at(
+                    peer, but_of=request.core
+                ):
+                    return peer
+                fitting = fitting or peer
         if len(peers) >= MOST_LEGACY:
             idle = next((peer for peer in peers if peer.is_idle), None)
             if idle is None:
-                return self._refusing(client)
+                return fitting or self._refusing(client)
             peers.remove(idle)
             idle.stop()
         peer = self._exchange.make_peer(self.name, self.config, client)

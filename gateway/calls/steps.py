@@ -115,7 +115,7 @@ def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]
 def _unanswered(step: AskCore) -> Reply:
     why = f"the client has not answered what was asked about `{step.call.method}`"
     step.core.withdraw(step.call, why)
-    return Reply(fault=Fault(code="timeout", message=why, reason="no_answer", outcome="unknown"))
+    return Reply(fault=Fault(code="timeout", message=why, reason="deadline", outcome="unknown"))
 
 
 class _Gather:

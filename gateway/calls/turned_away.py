@@ -24,13 +24,14 @@ BUSY = 503
 class TurnedAway:
     """The receiver of such a connection. Implements `Receiver`."""
 
-    def __init__(self, link: Link, host: Host, why: str) -> None:
+    def __init__(self, link: Link, host: Host, why: str, *, is_ending: bool = False) -> None:
+        """`is_ending`: there is no use in trying again here, since the gateway ends."""
         self._link = link
         self._fault = Fault(
             code="io",
             message=why,
-            reason="overloaded",
-            advice="Try again when a session has ended, or raise `limits.max_sessions`",
+            reason="draining" if is_ending else "overloaded",
+            advice="" if is_ending else "Try again when a session has ended, or raise `limits.max_sessions`",
         )
         host.later(PATIENCE_S, self._end)
 

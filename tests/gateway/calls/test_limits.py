@@ -226,6 +226,17 @@ def test_who_is_one_too_many_is_told_so_and_let_go(stamped: bool) -> None:
     assert [stamp.status if stamp else None for stamp in link.stamps] == [503 if stamped else None]
 
 
+def test_who_comes_while_the_gateway_ends_is_told_that() -> None:
+    desk = Desk()
+    link = ListLink(desk.host, "core")
+    stranger = TurnedAway(link, desk.host, "The gateway is shutting down", is_ending=True)
+    stranger.message(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+
+    [answer] = link.inbox
+    assert answer["error"]["data"]["reason"] == "draining"
+    assert "advice" not in answer["error"]["data"]
+
+
 @pytest.mark.parametrize("junk", [b"{", b"[]", b'{"jsonrpc":"2.0","id":1,"result":{}}'])
 def test_who_is_one_too_many_and_says_nothing_that_can_be_answered_is_let_go(junk: bytes) -> None:
     desk = Desk()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from gateway.calls.exchange import MOST_LEGACY
 from gateway.calls.session import STATELESS_IDLE_S
 from gateway.config.model import LimitsConfig
-from tests.gateway.calls.kit import Desk, Service, text
+from tests.gateway.calls.kit import Client, Desk, Message, Service, Wire, text
+from tests.gateway.calls.test_asks import asked_once, retries
 
 
 def test_requests_of_one_principal_share_a_session_and_its_peer() -> None:
@@ -61,7 +62,54 @@ def test_a_question_that_may_be_about_anothers_call_is_put_to_nobody() -> None:
     assert first
 
 
-def test_a_question_about_a_suspended_call_is_not_put_to_the_next_caller() -> None:
+def suspends(core: Client, wire: Wire, id_: str) -> None:
+    """Have a call be answered with a question, for which its core goes away."""
+    core.calls()
+    wire.gets("tools/call")
+    wire.says({"jsonrpc": "2.0", "id": id_, "method": "elicitation/create", "params": {}})
+    core.desk.passes(0.1)
+    assert core.gets_result()["resultType"] == "input_required"
+    core.leaves()
+
+
+def test_a_call_beside_a_suspended_one_has_a_connection_of_its_own_and_can_be_asked() -> None:
+    desk = Desk()
+    calc = desk.services["calc"]
+    suspends(desk.core("modern", ephemeral=True), calc.wires[0], "q")
+    bob = desk.core("modern", ephemeral=True)
+    bob.calls()
+    assert len(calc.wires) == 2
+    asked = calc.gets("tools/call")
+    calc.asks("elicitation/create", id="r")
+    desk.passes(0.1)
+    assert bob.gets_result()["resultType"] == "input_required"
+    calc.answers(asked, text("3"))
+    desk.core("modern", ephemeral=True).calls()
+    assert len(calc.wires) == 2
+    assert calc.gets("tools/call")
+
+
+def test_where_every_connection_has_a_suspended_call_one_is_shared() -> None:
+    desk = Desk()
+    calc = desk.services["calc"]
+    for number in range(MOST_LEGACY):
+        core = desk.core("modern", ephemeral=True)
+        core.calls()
+        wire = next(wire for wire in calc.wires if not wire.hears_nothing)
+        wire.gets("tools/call")
+        wire.says({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {}})
+        desk.passes(0.1)
+        assert core.gets_result()["resultType"] == "input_required"
+        core.leaves()
+    assert len(calc.wires) == MOST_LEGACY
+    last = desk.core("modern", ephemeral=True)
+    last.calls()
+
+    assert len(calc.wires) == MOST_LEGACY
+    assert calc.wires[0].gets("tools/call")
+
+
+def test_a_question_about_a_suspended_call_waits_for_its_core_and_is_not_put_to_the_next_caller() -> None:
     desk = Desk()
     calc = desk.services["calc"]
     ann, bob = desk.core("modern", ephemeral=True), desk.core("modern", ephemeral=True)
@@ -69,15 +117,19 @@ def test_a_question_about_a_suspended_call_is_not_put_to_the_next_caller() -> No
     calc.gets("tools/call")
     calc.asks("elicitation/create", id="q")
     desk.passes(1)
-    assert ann.gets_result()["resultType"] == "input_required"
+    state, asked = asked_once(ann)
     ann.leaves()
     bob.calls(id=1)
-    calc.gets("tools/call")
-    calc.asks("elicitation/create", id="r")
+    first = calc.wires[0]
+    first.says({"jsonrpc": "2.0", "id": "r", "method": "elicitation/create", "params": {"message": "And?"}})
     desk.passes(1)
 
-    assert "error" in calc.gets()
     assert bob.hears_nothing
+    back = desk.core("modern", ephemeral=True)
+    retries(back, state, {key: {"action": "decline"} for key in asked})
+    assert first.gets()["id"] == "q"
+    _, again = asked_once(back)
+    assert [one["params"] for one in again.values()] == [{"message": "And?"}]
 
 
 def test_a_question_on_the_stream_of_a_call_that_has_ended_is_not_about_another() -> None:
@@ -137,7 +189,8 @@ def test_a_client_that_is_one_too_many_for_a_legacy_peer_ends_nobodys_call() -> 
 
 def test_what_a_client_can_is_the_same_in_any_order() -> None:
     desk = Desk()
-    for capabilities in ({"roots": {}, "sampling": {}}, {"sampling": {}, "roots": {}}):
+    orders: tuple[Message, ...] = ({"roots": {}, "sampling": {}}, {"sampling": {}, "roots": {}})
+    for capabilities in orders:
         desk.core("modern", ephemeral=True, capabilities=capabilities).calls()
 
     assert len(desk.services["calc"].wires) == 1
