@@ -39,4 +39,4 @@ class PeerReport(msgspec.Struct, kw_only=True):
     def trouble(self) -> str:
         """What failed, with the peer's name before it, once."""
         error = self.error or "it does not work"
-        return error if error.startswith(f"{self.name}: ") else f"{self.name}: {error}"
+        return error if error.startswith((f"{self.name}: ", f"{self.name} ")) else f"{self.name}: {error}"

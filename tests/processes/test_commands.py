@@ -119,7 +119,7 @@ def test_a_check_repeats_the_last_words_of_a_server_that_has_died_or_was_too_slo
         "dies: the server exited with code 7: set API_KEY\n  dies | first\n  dies | set API_KEY\n"
         in done.stdout
     )
-    assert "sleeps has not answered `initialize` within 1.5 s\n  sleeps | first\n" in done.stdout
+    assert "\nsleeps has not answered `initialize` within 1.5 s\n  sleeps | first\n" in done.stdout
     assert "hint: Raise `start_timeout_s` of the peer" in done.stdout
     listed = tieline(tmp_path, "tools", "list")
     assert "dies | set API_KEY" in listed.stderr
