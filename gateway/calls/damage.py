@@ -30,21 +30,15 @@ class Damage:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._junk = 0
-        self._damage = 0
-        self._silence = 0
+        self.in_a_row = 0
+        """Damaged answers since the last good one."""
+        self.silence = 0
+        """Calls left unanswered since the peer said something."""
         self._silent_until = 0
-
-    def spoke(self) -> None:
-        """The peer has said something."""
-        self._silence = 0
-
-    def answered(self) -> None:
-        """The peer has given a good answer."""
-        self._damage = 0
 
     def renewed(self) -> None:
         """The peer starts anew, with nothing held against it."""
-        self._damage = self._silence = 0
+        self.in_a_row = self.silence = 0
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message: kept, counted, and answered for where their id can be read."""
@@ -81,8 +75,8 @@ class Damage:
             peer=self._peer.name,
         )
         call.session.answered(call, Reply(fault=fault))
-        self._damage += 1
-        if self._damage == MOST_DAMAGE:
+        self.in_a_row += 1
+        if self.in_a_row == MOST_DAMAGE:
             self._peer.renew("peer_protocol", f"it has given {MOST_DAMAGE} damaged answers in a row")
 
     def _too_large(self, call: Call | None, why: str, size: int) -> None:
@@ -105,13 +99,8 @@ class Damage:
         if not isinstance(id_, int) or id_ <= self._silent_until:
             return
         self._silent_until = peer.last_id
-        self._silence += 1
-        if (
-            self._silence == MOST_SILENCE
-            and peer.is_ready
-            and peer.link is not None
-            and not peer.link.stamped
-        ):
+        self.silence += 1
+        if self.silence == MOST_SILENCE and peer.is_ready and peer.link is not None and not peer.link.stamped:
             self._peer.renew("silent", f"it has left {MOST_SILENCE} calls unanswered and said nothing else")
 
     def _record(self, data: bytes, why: str, size: int) -> None:

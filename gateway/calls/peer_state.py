@@ -112,7 +112,7 @@ class Peer:
         self._settled: list[Callable[[], None]] = []
         self._next_id = 0
         self._early: dict[Id, None] = {}
-        self._full = False
+        self.is_full = False
         self.flood = Flood(self)
         self.damage = Damage(self)
 
@@ -165,7 +165,7 @@ class Peer:
     def opened(self, link: Link) -> None:
         """The transport is there: shake hands."""
         self.link = link
-        self._full = False
+        self.is_full = False
         self.life += 1
         self.state = "handshake"
         self.note("open", {"life": self.life})
@@ -236,7 +236,7 @@ class Peer:
                 call, Reply(fault=self._full_fault("overloaded", "too many calls in flight"))
             )
             return
-        if self._full:
+        if self.is_full:
             call.session.answered(call, Reply(fault=self._full_fault("queue_full", "it does not read")))
             return
         id_ = self.next_id() if call.peer_id is None else call.peer_id
@@ -351,7 +351,7 @@ class Peer:
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the peer."""
-        self.damage.spoke()
+        self.damage.silence = 0
         try:
             envelope = jsonrpc.read(data, self.most_depth)
             kind = jsonrpc.kind_of(envelope)
@@ -421,7 +421,7 @@ class Peer:
 
     def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
         """The peer has stopped reading, or reads again."""
-        self._full = not ready
+        self.is_full = not ready
 
     def closed(self, fault: TransportError | None) -> None:
         """The connection has ended."""
@@ -500,7 +500,7 @@ class Peer:
         if call is None:
             self._unexpected(data, id_, kind)
             return
-        self.damage.answered()
+        self.damage.in_a_row = 0
         session = call.session
         if self.life == 1:
             seq = session.tap.plain(

@@ -23,6 +23,7 @@ from gateway.calls.news import News
 from gateway.calls.peer_state import LISTEN, Peer
 from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
+from gateway.calls.straight import LANE_MARK, goes_straight
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault, unrecorded
 from gateway.protocol.jsonrpc import Envelope
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from gateway.calls.ports import Timer
     from gateway.calls.results import Results
     from gateway.config.model import Config
-
-LANE_MARK = mcp.META_LANE.encode()
 
 
 MOST_TASKS = 10_000
@@ -59,6 +58,7 @@ class Session:
         self._same: Shape = "same"
         self.catalog = self._new_catalog()
         self.plain = self.catalog.is_plain
+        self.is_straight = self.plain and self.results is None
         self.max_in_flight = self.config.limits.max_in_flight_per_session
         self.owners: dict[str, str] = {}
         """Task id -> peer, for tasks that a call has started."""
@@ -96,6 +96,16 @@ class Session:
 
     def core_asked(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
         """One request of the core."""
+        try:
+            if (
+                origin is None
+                and envelope.method == "tools/call"
+                and goes_straight(self, core, data, envelope)
+            ):
+                return
+        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            self._failed(Request(core, data, envelope, origin, envelope.id, envelope.method), fault)  # pyright: ignore[reportArgumentType]
+            return
         request = Request(core, data, envelope, origin, envelope.id, envelope.method)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         if not admit(self, request):
             return
@@ -497,6 +507,7 @@ class Session:
             seat.close(self)
         self.catalog = self._new_catalog()
         self.plain = self.catalog.is_plain
+        self.is_straight = self.plain and self.results is None
         self.only = next(iter(self.seats.values())) if len(self.seats) == 1 else None
         self.news.lists_changed()
 

@@ -106,8 +106,8 @@ def test_a_fault_of_our_own_is_an_answer_too_and_is_told() -> None:
         raise ZeroDivisionError
 
     handlers: dict[str, Any] = session._handlers  # pyright: ignore[reportPrivateUsage]
-    handlers["tools/call"] = breaks
-    core.calls(id=1)
+    handlers["prompts/get"] = breaks
+    core.asks("prompts/get", {"name": "greet"}, id=1)
     error = core.gets_error()
     assert (error["code"], error["data"]["code"], error["data"]["outcome"]) == (
         -32603,
