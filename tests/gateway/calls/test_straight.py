@@ -1,0 +1,87 @@
+"""The straight way against the long one: the same frames, the same bytes, whatever happens to the calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.calls import straight
+from tests.gateway.calls.kit import Client, Desk
+
+step = st.one_of(
+    st.tuples(st.just("call"), st.sampled_from([1, 2, "1", ""]), st.sampled_from(["add", "no such", ""])),
+    st.tuples(st.just("token"), st.sampled_from([1, 2, 3]), st.just("add")),
+    st.tuples(st.just("params"), st.sampled_from([4, 5]), st.sampled_from(["none", "list", "name"])),
+    st.tuples(st.just("answer"), st.integers(0, 3), st.sampled_from(["result", "error", "task"])),
+    st.tuples(st.just("cancel"), st.sampled_from([1, 2, "1", 3]), st.just("")),
+    st.tuples(st.just("die"), st.just(0), st.just("")),
+    st.tuples(st.just("full"), st.just(0), st.sampled_from(["yes", "no"])),
+)
+PARAMS: dict[str, Any] = {"none": None, "list": [1], "name": {"name": 7, "arguments": {}}}
+
+
+def play(steps: list[tuple[str, Any, str]], *, is_straight: bool) -> tuple[Any, ...]:
+    desk = Desk()
+    core = desk.core()
+    desk.exchange.sessions[0].is_straight = is_straight
+    for what, which, how in steps:
+        perform(desk, core, what, which, how)
+    service = desk.services["calc"]
+    return desk.tap.frames, core.link.raw, [wire.link.raw for wire in service.wires]
+
+
+def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
+    service = desk.services["calc"]
+    if what == "call":
+        core.calls(how, id=which)
+    elif what == "token":
+        core.calls(how, id=which, progressToken=f"t{which}")
+    elif what == "params":
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": which, "method": "tools/call"}
+        if PARAMS[how] is not None:
+            message["params"] = PARAMS[how]
+        core.says(message)
+    elif what == "cancel":
+        core.cancels(which)
+    elif what == "die":
+        service.dies()
+    elif what == "full":
+        service.wire.receiver.writable(how == "no")
+    else:
+        asked: list[dict[str, Any]] = [
+            message for message in service.wire.link.inbox if message.get("method") == "tools/call"
+        ]
+        if which < len(asked):
+            service.wire.link.inbox.remove(asked[which])
+            if how == "error":
+                service.refuses(asked[which])
+            else:
+                task: dict[str, Any] = {"task": {"taskId": "t"}} if how == "task" else {}
+                service.answers(asked[which], {"content": [], **task})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(step, max_size=14))
+def test_both_ways_leave_the_same_frames_and_the_same_bytes(steps: list[tuple[str, Any, str]]) -> None:
+    assert play(steps, is_straight=True) == play(steps, is_straight=False)
+
+
+def test_a_plain_call_does_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    core = desk.core()
+    core.calls(id=1)
+    went: list[bool] = []
+    true_way = straight.goes_straight
+
+    def watched(*arguments: Any) -> bool:
+        went.append(true_way(*arguments))
+        return went[-1]
+
+    monkeypatch.setattr("gateway.calls.session.goes_straight", watched)
+    core.calls(id=2)
+    core.calls(id=3, progressToken="t")
+    assert went == [True, False]
+    assert len([1 for _ in range(3) if desk.services["calc"].gets("tools/call")]) == 3
