@@ -6,8 +6,8 @@ Owns start, signals, reload and the end. Decides nothing about messages.
 from __future__ import annotations
 
 import asyncio
-import gc
 import errno
+import gc
 import os
 import signal
 import ssl

@@ -95,7 +95,11 @@ def _entry(recording: Recording, pair: Pair) -> dict[str, Any]:
             "bodySize": len(asked),
         },
         "response": {
-            "status": 0 if answer is None or answer.kind in ("drop", "lost") else 500 if is_trouble(answer) else 200,
+            "status": 0
+            if answer is None or answer.kind in ("drop", "lost")
+            else 500
+            if is_trouble(answer)
+            else 200,
             "statusText": "no answer" if answer is None else answer.kind,
             "httpVersion": "tieline",
             "cookies": [],
