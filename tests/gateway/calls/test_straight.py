@@ -55,12 +55,13 @@ def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
             message for message in service.wire.link.inbox if message.get("method") == "tools/call"
         ]
         if which < len(asked):
-            service.wire.link.inbox.remove(asked[which])
+            message = asked[int(which)]
+            service.wire.link.inbox.remove(message)
             if how == "error":
-                service.refuses(asked[which])
+                service.refuses(message)
             else:
                 task: dict[str, Any] = {"task": {"taskId": "t"}} if how == "task" else {}
-                service.answers(asked[which], {"content": [], **task})
+                service.answers(message, {"content": [], **task})
 
 
 @settings(max_examples=150, deadline=None)
