@@ -251,15 +251,16 @@ def test_the_picture_is_drawn_from_the_output_of_the_demo(tmp_path: Path) -> Non
     assert str(tmp_path) not in shown
 
 
+FILES = Path(sys.executable).with_name("tieline-files")
+
+
 def test_the_greeting_of_the_page_about_serving_is_answered(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "howto" / "serve.md").read_text()
     command = next(block for block in re.findall(r"^```sh\n(.*?)^```", page, re.M | re.S) if "curl" in block)
     words = shlex.split(command)
     headers = [words[at + 1] for at, word in enumerate(words) if word == "-H"]
     listen = {"http": {"port": 0}}
-    with program(
-        tmp_path, {"files": {"command": ["tieline-files", str(tmp_path)]}}, listen=listen
-    ) as gateway:
+    with program(tmp_path, {"files": {"command": [str(FILES), str(tmp_path)]}}, listen=listen) as gateway:
         ready = json.loads((tmp_path / "ready.json").read_text())
         [url] = [place["url"] for place in ready["listeners"] if place["kind"] == "http"]
         assert url.replace(url.split(":")[2].split("/")[0], "8400") == words[1]
