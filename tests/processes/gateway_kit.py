@@ -362,7 +362,7 @@ async def bystander(client: Client, tool: str = "good__echo", within: float = 10
 
 def children() -> set[int]:
     """The processes below this one that live."""
-    return {p.pid for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE}
+    return {process.pid for process in psutil.Process().children(recursive=True) if is_alive(process.pid)}
 
 
 async def nothing_left(before: set[int]) -> None:
