@@ -1,21 +1,20 @@
 """`x-mcp-header`: arguments of a tool that travel as `Mcp-Param-*` HTTP headers in the 2026-07-28 era.
 
-Owns the reading of the annotation in an input schema and the rendering of header values. Sends nothing.
+Owns the reading of the annotation in an input schema and which headers mirror which arguments. Sends nothing.
 Source: MCP 2026-07-28, streamable HTTP, custom headers.
 """
 
 from __future__ import annotations
 
-import base64
 import re
 from typing import Any, TypeAlias, cast
+
+from transports.http_headers import encode_value
 
 Path: TypeAlias = tuple[str, ...]
 
 ANNOTATION = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_SAFE = re.compile(r"[\x20-\x7e]*")
-_SENTINEL = re.compile(r"=\?base64\?.*\?=")
 
 
 def annotated(schema: Any) -> dict[Path, str]:
@@ -48,10 +47,3 @@ def headers(tokens: dict[Path, str], arguments: Any) -> tuple[tuple[str, str], .
         elif isinstance(node, int | float | str):
             rendered.append((f"Mcp-Param-{token}", encode_value(str(node))))
     return tuple(rendered)
-
-
-def encode_value(value: str) -> str:
-    """Return a header value: as it is where HTTP carries it unchanged, in the base64 sentinel elsewhere."""
-    if _SAFE.fullmatch(value) and value == value.strip() and not _SENTINEL.fullmatch(value):
-        return value
-    return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
