@@ -292,7 +292,7 @@ class Flows:
             if peer is None:
                 session.finish(call, Reply(fault=self._nobody("resources/list", uri)))
             elif request.method in ("resources/subscribe", "resources/unsubscribe"):
-                session.listens.subscription_at(peer, request, uri)
+                session.subscriptions.subscription_at(peer, request, uri)
             elif not self._resumes(request, peer, uri):
                 session.submit(call, session.seats[peer].peer(session, request))
 

@@ -1,12 +1,11 @@
-"""Subscriptions, in both eras: `subscriptions/listen` of modern cores, `resources/subscribe` of legacy ones.
+"""Subscriptions of modern cores: `subscriptions/listen`, over any number of peers of both eras.
 
-Owns which peer's changes reach which core, under which subscription id, and that the acknowledgement comes first.
-A legacy core in front of a modern peer is served by one listening of the gateway's own for each such peer.
+Owns under which subscription id a peer's change reaches which core, and that the acknowledgement comes first. What
+legacy cores have subscribed to is in `subscribe`, which hears of every change after these.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,8 +14,9 @@ from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.peer_state import ACKNOWLEDGED, LISTEN, UPDATED
 from gateway.calls.reading import read_member, read_uri, subscription_id
-from gateway.calls.request import Request, read_named
+from gateway.calls.request import Request
 from gateway.calls.steps import Ask, Flow, Settle, run
+from gateway.calls.subscribe import drop, list_changes, send
 from gateway.calls.wants import covers
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault
@@ -96,25 +96,12 @@ class Listen:
             self.honoured.setdefault("resourceSubscriptions", []).extend(uris)
 
 
-class Bridge:
-    """The gateway's own listening at one modern peer, for a legacy core."""
-
-    def __init__(self) -> None:
-        self.leg: Call | None = None
-        self.uris: list[str] = []
-        self.waiting: list[Request] = []
-        """Requests of legacy cores that are answered when the peer has acknowledged what they asked for."""
-
-
 class Listens:
-    """The subscriptions of one session."""
+    """The listenings of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._open: dict[tuple[int, Id], Listen] = {}
-        self._bridges: dict[str, Bridge] = {}
-        self._subscribed: dict[str, list[str]] = {}
-        """Peer name -> what legacy cores have subscribed to at a legacy peer."""
 
     def listen(self, request: Request) -> None:
         """Open a subscription at every peer, and acknowledge it when all of them have."""
@@ -201,11 +188,10 @@ class Listens:
         self._maybe_acknowledge(listen)
 
     def _honour_legacy(self, listen: Listen, peers: list[Peer]) -> None:
-        flags = (("toolsListChanged", "tools"), ("promptsListChanged", "prompts"), ("resourcesListChanged", "resources"))  # fmt: skip  # noqa: E501
+        able = {flag for peer in peers for flag in list_changes(peer)}
         wanted = msgspec.json.decode(bytes(listen.call.params), type=dict[str, Any])["notifications"]
-        for flag, capability in flags:
-            able = any(_declares(peer, capability, "listChanged") for peer in peers)
-            if wanted.get(flag) and able:
+        for flag in mcp.LIST_CHANGED.values():
+            if wanted.get(flag) and flag in able:
                 listen.honoured[flag] = True
         listen.honour({"resourceSubscriptions": [uri for _, uri in listen.subscribed]})
 
@@ -235,15 +221,11 @@ class Listens:
         if leg is None or leg.method != LISTEN:
             return False
         peer.forget(leg)
+        why = f"{peer.name} has ended the subscription"
         for listen in list(self._open.values()):
             if listen.legs.get(peer.name) is leg:
-                self._taken_back(listen, peer, f"{peer.name} has ended the subscription")
-        bridge = self._bridges.get(peer.name)
-        if bridge is not None and bridge.leg is leg:
-            why = f"{peer.name} has ended the subscription"
-            self._bridge_ended(
-                bridge, leg, Reply(fault=Fault(code="io", message=why, reason="peer_closed", peer=peer.name))
-            )
+                self._taken_back(listen, peer, why)
+        self._session.subscriptions.taken_back(peer, leg, why)
         return True
 
     def _taken_back(self, listen: Listen, peer: Peer, why: str) -> None:
@@ -272,91 +254,18 @@ class Listens:
             if leg.peer is not None:
                 leg.peer.give_up(leg, reason="the subscription was cancelled")
         for peer, uri in listen.subscribed:
-            self._drop(peer, uri, listen)
+            drop(self._session, peer, uri, listen)
 
     def core_closed(self, core: Core) -> None:
-        """The core has gone, and its subscriptions with it."""
+        """The core has gone, and its listenings with it."""
         for key in [key for key in self._open if key[0] == id(core)]:
             self.cancel(core, key[1])
-        if core.era != "legacy":
-            return
-        for peer in self._session.peers():
-            if peer.config.scope == "shared":
-                for uri in self._subscribed.get(peer.name, ()):
-                    self._drop(peer, uri, self)
-
-    def core_initialized(self, core: Core) -> None:
-        """A core is there: if it is a legacy one, listen for it at modern peers that were there before it."""
-        if core.era != "legacy":
-            return
-        for peer in self._session.peers():
-            if peer.is_ready and peer.is_modern and peer.name not in self._bridges:
-                self._relisten(peer, self._bridges.setdefault(peer.name, Bridge()))
-
-    def close(self) -> None:
-        """The session ends: peers that others share are not to tell it any more."""
-        bridges, self._bridges = self._bridges, {}
-        for bridge in bridges.values():
-            leg, bridge.leg = bridge.leg, None
-            if leg is not None and leg.peer is not None and leg.peer.config.scope == "shared":
-                leg.peer.give_up(leg, reason="the session has ended")
-
-    def subscribe(self, request: Request) -> None:
-        """`resources/subscribe`: passed to a legacy peer, a wider listening at a modern one."""
-        self._subscription(request)
-
-    def unsubscribe(self, request: Request) -> None:
-        """`resources/unsubscribe`, likewise."""
-        self._subscription(request)
-
-    def _subscription(self, request: Request) -> None:
-        session = self._session
-        uri = read_named(request).uri
-        name = session.catalog.find_uri(uri)
-        if name is None:
-            session.flows.find_uri_then(request, uri)
-            return
-        self.subscription_at(name, request, uri)
-
-    def subscription_at(self, name: str, request: Request, uri: str) -> None:
-        """Subscribe at the peer that a resource belongs to, or not any more."""
-        session = self._session
-        add = request.method == "resources/subscribe"
-        seat = session.seats[name]
-        peer = seat.peer(session, request)
-        if not (peer.is_ready and peer.is_modern):
-            self._remember(self._subscribed.setdefault(name, []), uri, add=add)
-            if add:
-                peer.wants.add(uri, self)
-            else:
-                peer.wants.drop(uri, self)
-            call = request.call or session.open_call(request, peer=name, name=uri)
-            if call is None:
-                return
-            if add or uri not in peer.wants:
-                session.submit(call, peer)
-            else:
-                session.give(request, b"{}")
-            return
-        call = request.call or session.open_call(request, peer=name, name=uri)
-        if call is None:
-            return
-        bridge = self._bridges.setdefault(name, Bridge())
-        self._remember(bridge.uris, uri, add=add)
-        bridge.waiting.append(request)
-        self._relisten(peer, bridge)
-
-    def _remember(self, uris: list[str], uri: str, *, add: bool) -> None:
-        if add and uri not in uris:
-            uris.append(uri)
-        elif not add and uri in uris:
-            uris.remove(uri)
 
     def peer_ready(self, peer: Peer) -> None:
-        """A peer is there, perhaps again: a legacy core is to hear of its changes."""
+        """A peer is there, perhaps again: who listens is to hear of its changes."""
+        subscriptions = self._session.subscriptions
         if peer.is_modern:
-            if any(core.era == "legacy" for core in self._session.cores):
-                self._relisten(peer, self._bridges.setdefault(peer.name, Bridge()))
+            subscriptions.peer_ready(peer)
             for listen in list(self._open.values()):
                 if listen.is_settled and len(self._session.seats) > 1 and peer.name not in listen.legs:
                     self._open_leg(listen, peer)
@@ -365,74 +274,16 @@ class Listens:
         for listen in self._open.values():
             listen.move(peer)
             again.update((uri, None) for owner, uri in listen.subscribed if owner is peer)
-        for uri in self._subscribed.get(peer.name, ()):
-            # What was subscribed to before the peer was there goes out by itself, and only once.
-            if peer.life > 1 or not peer.wants.holds(uri, self):
-                peer.wants.add(uri, self)
-                again[uri] = None
+        again.update(dict.fromkeys(subscriptions.renew(peer)))
         for uri in again:
-            self._send(peer, "resources/subscribe", uri)
+            send(self._session, peer, "resources/subscribe", uri)
 
     def wants(self, peer: Peer, uri: str) -> bool:
         """Whether a core of this session has subscribed to a resource of a legacy peer."""
-        if covers(self._subscribed.get(peer.name, ()), uri):
-            return True
-        return any(
+        return self._session.subscriptions.wants(peer, uri) or any(
             covers([held for owner, held in listen.subscribed if owner is peer], uri)
             for listen in self._open.values()
         )
-
-    def _drop(self, peer: Peer, uri: str, holder: object) -> None:
-        """Somebody does not want to hear of a resource any more: unsubscribe where nobody else does."""
-        if peer.wants.drop(uri, holder) and peer.is_ready:
-            self._send(peer, "resources/unsubscribe", uri)
-
-    def _send(self, peer: Peer, method: str, uri: str) -> None:
-        params = jsonrpc.encode({"uri": uri})
-        self._session.submit(Call(self._session, method, params, then=lambda _: None), peer)
-
-    def peer_lost(self, peer: Peer) -> None:
-        """A peer has gone; its bridge is built again when it is back."""
-        bridge = self._bridges.get(peer.name)
-        if bridge is not None:
-            bridge.leg = None
-
-    def _relisten(self, peer: Peer, bridge: Bridge) -> None:
-        """Listen at a peer for all that legacy cores want now, and no more for what they wanted before."""
-        wanted: dict[str, Any] = {
-            flag: True
-            for flag, capability in (
-                ("toolsListChanged", "tools"),
-                ("promptsListChanged", "prompts"),
-                ("resourcesListChanged", "resources"),
-            )
-            if _declares(peer, capability, "listChanged")
-        }
-        if bridge.uris:
-            wanted["resourceSubscriptions"] = bridge.uris
-        old, bridge.leg = bridge.leg, None
-        if wanted:
-            leg = bridge.leg = Call(self._session, LISTEN, jsonrpc.encode({"notifications": wanted}))
-            leg.then = partial(self._bridge_ended, bridge, leg)
-            self._session.submit(leg, peer)
-        else:
-            self._bridge_is_up(bridge)
-        if old is not None:
-            peer.give_up(old, reason="replaced")
-
-    def _bridge_is_up(self, bridge: Bridge) -> None:
-        waiting, bridge.waiting = bridge.waiting, []
-        for request in waiting:
-            self._session.give(request, b"{}")
-
-    def _bridge_ended(self, bridge: Bridge, leg: Call, reply: Reply) -> None:
-        if bridge.leg is not leg:
-            return
-        bridge.leg = None
-        waiting, bridge.waiting = bridge.waiting, []
-        for request in waiting:
-            if request.call is not None:
-                self._session.finish(request.call, reply)
 
     def heard(self, peer: Peer, data: bytes, envelope: Envelope, seq: int) -> bool:
         """Give a change of a peer to who listens; False where it is nobody's subscription and goes to legacy cores."""
@@ -457,13 +308,8 @@ class Listens:
                 listen.core.notify(body, method, about=listen.id, seq=seq)
             else:
                 listen.early.append((method, body, seq))
-        bridge = self._bridges.get(peer.name)
-        if peer.is_modern and bridge is not None and bridge.leg is not None and bridge.leg.peer_id == id_:
-            params = translate.without_subscription(bytes(envelope.params))
-            body = jsonrpc.notification(method, b"" if params == b"{}" else params)
-            for core in self._session.cores:
-                if core.era == "legacy":
-                    core.notify(body, method, about=None, seq=seq)
+        if peer.is_modern:
+            self._session.subscriptions.heard(peer, envelope, id_, seq)
         return peer.is_modern
 
     def announce(self, method: str, seq: int) -> None:
@@ -474,9 +320,7 @@ class Listens:
                 listen.core.notify(body, method, about=listen.id, seq=seq)
 
     def _heard_acknowledged(self, peer: Peer, envelope: Envelope, id_: Id | None) -> None:
-        bridge = self._bridges.get(peer.name)
-        if bridge is not None and bridge.leg is not None and bridge.leg.peer_id == id_:
-            self._bridge_is_up(bridge)
+        self._session.subscriptions.heard_acknowledged(peer, id_)
         for listen in list(self._open.values()):
             leg = listen.legs.get(peer.name)
             if leg is None or leg.peer_id != id_ or listen.acknowledged:
@@ -493,11 +337,6 @@ class Listens:
         if len(self._session.seats) == 1:
             return list(uris)
         return [uri for uri in uris if self._session.catalog.find_uri(uri) in (peer.name, None)]
-
-
-def _declares(peer: Peer, capability: str, feature: str) -> bool:
-    declared = peer.capabilities.get(capability)
-    return isinstance(declared, dict) and bool(declared.get(feature))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def _honoured(envelope: Envelope) -> dict[str, Any]:

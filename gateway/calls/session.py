@@ -24,6 +24,7 @@ from gateway.calls.peer_state import LISTEN, Peer
 from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
 from gateway.calls.straight import LANE_MARK, goes_straight
+from gateway.calls.subscribe import Subscriptions
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault, unrecorded
 from gateway.protocol.jsonrpc import Envelope
@@ -66,6 +67,7 @@ class Session:
         self.suspensions = self.asks.suspensions
         self.news = News(self)
         self.flows = Flows(self)
+        self.subscriptions = Subscriptions(self)
         self.listens = Listens(self)
         self.router = Router(self)
         self.only: Seat | None = next(iter(self.seats.values())) if len(self.seats) == 1 else None
@@ -77,8 +79,8 @@ class Session:
             "tools/call": self.router.by_name("tools/list"),
             "prompts/get": self.router.by_name("prompts/list"),
             "resources/read": self.router.by_uri,
-            "resources/subscribe": self.listens.subscribe,
-            "resources/unsubscribe": self.listens.unsubscribe,
+            "resources/subscribe": self.subscriptions.route,
+            "resources/unsubscribe": self.subscriptions.route,
             "subscriptions/listen": self.listens.listen,
             "completion/complete": self.router.complete,
             "logging/setLevel": self.flows.set_level,
@@ -149,7 +151,7 @@ class Session:
         self.tap.record("notification", "core>", data, method=method, after=core.delivered)
         if method == "notifications/initialized":
             core.release()
-            self.listens.core_initialized(core)
+            self.subscriptions.core_initialized(core)
             self.flows.core_initialized()
         elif method == "notifications/progress":
             self.asks.progress(core, envelope)
@@ -161,6 +163,7 @@ class Session:
     def core_closed(self, core: Core, fault: TransportError | None) -> None:
         """A connection of the core has ended: nobody waits for its calls."""
         self.listens.core_closed(core)
+        self.subscriptions.core_closed(core)
         calls = list(core.open.values())
         core.open.clear()
         core.asked.clear()
@@ -473,7 +476,7 @@ class Session:
         """A peer that was ready has gone: its lists may be others when it is back."""
         self.asks.peer_lost(peer)
         self.news.peer_lost(peer)
-        self.listens.peer_lost(peer)
+        self.subscriptions.peer_lost(peer)
 
     def pressure(self) -> None:
         """The core reads slowly, or well again, or has gone: hold its own peers back, or let them go."""
@@ -523,7 +526,7 @@ class Session:
 
     def close(self) -> None:
         """End the session: its own peers go, its recording is sealed."""
-        self.listens.close()
+        self.subscriptions.close()
         for seat in self.seats.values():
             seat.close(self)
         self.suspensions.close()
