@@ -21,8 +21,9 @@ from typing import Any
 import msgspec
 
 from gateway.calls.ports import Tap
-from gateway.config.model import Config, PeerConfig, PrometheusConfig, RecordConfig, TelemetryConfig
+from gateway.config.model import Config, PrometheusConfig, RecordConfig, TelemetryConfig
 from gateway.config.options import ServeOptions
+from gateway.config.peer import PeerConfig
 from gateway.runtime.observed import ObservedTap
 from gateway.runtime.tap import RecordingTap
 from gateway.serve import Gateway

@@ -14,7 +14,8 @@ import msgspec
 import typer.main
 
 from gateway.cli.main import application
-from gateway.config.model import INHERITED_ENV, INHERITED_PROXIES, Config
+from gateway.config.model import Config
+from gateway.config.peer import INHERITED_ENV, INHERITED_PROXIES
 from gateway.config.reading import Field, describe, fields_of
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"

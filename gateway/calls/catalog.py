@@ -23,7 +23,8 @@ from gateway.protocol import mcp
 
 if TYPE_CHECKING:
     from gateway.calls.results import Results
-    from gateway.config.model import CatalogConfig, PeerConfig
+    from gateway.config.model import CatalogConfig
+    from gateway.config.peer import PeerConfig
 
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 

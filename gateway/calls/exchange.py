@@ -21,7 +21,8 @@ from transports.base import Hello, Link
 
 if TYPE_CHECKING:
     from gateway.calls.ports import Host
-    from gateway.config.model import Config, PeerConfig
+    from gateway.config.model import Config
+    from gateway.config.peer import PeerConfig
 
 SWEEP_S = 0.25
 """How often deadlines are looked at while calls are in flight. Nothing runs while none is."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gateway.calls.asks import PeerAsk
     from gateway.calls.ports import Host, Tap
     from gateway.calls.session import Session
-    from gateway.config.model import PeerConfig
+    from gateway.config.peer import PeerConfig
 
 State: TypeAlias = Literal["idle", "starting", "handshake", "ready", "failed", "stopped"]
 

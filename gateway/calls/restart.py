@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from gateway.config.model import RestartConfig
+    from gateway.config.peer import RestartConfig
 
 State: TypeAlias = Literal["idle", "starting", "ready", "backing_off", "failed", "stopping", "stopped"]
 Action: TypeAlias = Literal["nothing", "spawn", "stop"]

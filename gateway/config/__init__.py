@@ -7,8 +7,9 @@ part of the gateway that reads configuration files; it starts nothing and knows 
 from gateway.config.diff import ConfigDiff, diff
 from gateway.config.load import for_one_peer, load, parse
 from gateway.config.mistakes import ConfigError, Mistake
-from gateway.config.model import Config, ListenConfig, PeerConfig
+from gateway.config.model import Config, ListenConfig
 from gateway.config.options import ServeOptions
+from gateway.config.peer import PeerConfig
 from gateway.config.places import accepted_file, find_config, recordings_dir, state_dir
 
 __all__ = [

@@ -6,7 +6,8 @@ import re
 from urllib.parse import urlsplit
 
 from gateway.config.mistakes import KeyPath, Report, dotted
-from gateway.config.model import CatalogConfig, PeerConfig, RedactConfig, TcpListen
+from gateway.config.model import CatalogConfig, RedactConfig, TcpListen
+from gateway.config.peer import PeerConfig
 
 _SCHEMES = {
     "http": ("http", "sse"), "https": ("http", "sse"), "ws": ("websocket",), "wss": ("websocket",),

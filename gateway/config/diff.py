@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gateway.config.model import Config, PeerConfig
+from gateway.config.model import Config
+from gateway.config.peer import PeerConfig
 
 ADJUSTABLE = frozenset({"tools", "prefix", "changed", "call_timeout_s", "stop_grace_s", "restart"})
 """Settings of a peer that take effect without a new connection."""

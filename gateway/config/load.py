@@ -17,7 +17,8 @@ from gateway.config.checks import HEADER_NAME, check
 from gateway.config.clients import from_client, peers_at
 from gateway.config.lines import json_lines, plain_json, toml_lines
 from gateway.config.mistakes import ConfigError, Mistake, Report
-from gateway.config.model import Config, PeerConfig
+from gateway.config.model import Config
+from gateway.config.peer import PeerConfig
 from gateway.config.reading import fields_of, read
 from gateway.config.references import Resolver, secrets_in
 

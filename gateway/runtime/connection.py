@@ -32,7 +32,7 @@ from transports.stdio import connect_pipes
 from transports.unix import connect_unix
 
 if TYPE_CHECKING:
-    from gateway.config.model import PeerConfig
+    from gateway.config.peer import PeerConfig
     from gateway.runtime.world import World
 
 EXIT_WAIT_S = 0.5

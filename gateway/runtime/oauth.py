@@ -19,7 +19,7 @@ from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_fro
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from gateway.config.model import OAuthConfig
+from gateway.config.peer import OAuthConfig
 from gateway.runtime.oauth_redirect import Prompt, Redirect, open_browser
 from gateway.runtime.oauth_store import TokenFile, token_file
 from transports.base import TransportError

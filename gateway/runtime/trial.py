@@ -14,7 +14,8 @@ import msgspec
 
 from gateway import __version__
 from gateway.calls.exchange import Exchange
-from gateway.config.model import CatalogConfig, Config, RecordConfig, ToolsConfig
+from gateway.config.model import CatalogConfig, Config, RecordConfig
+from gateway.config.peer import ToolsConfig
 from gateway.protocol import jsonrpc, mcp
 from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World

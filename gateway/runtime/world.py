@@ -23,7 +23,8 @@ import msgspec
 from gateway import __version__
 from gateway.calls.peer_state import Peer
 from gateway.calls.ports import Tap
-from gateway.config.model import Config, OAuthConfig, PeerConfig
+from gateway.config.model import Config
+from gateway.config.peer import OAuthConfig, PeerConfig
 from gateway.config.places import state_dir
 from gateway.protocol import mcp
 from gateway.runtime.connection import Connection, spec_of

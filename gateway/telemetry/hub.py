@@ -22,7 +22,8 @@ import msgspec
 
 from gateway import __version__
 from gateway.config.mistakes import ConfigError, Mistake
-from gateway.config.model import Config, PeerConfig
+from gateway.config.model import Config
+from gateway.config.peer import PeerConfig
 from gateway.protocol import log
 from gateway.protocol.log import Entry
 from gateway.telemetry.aside import Aside

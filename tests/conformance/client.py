@@ -168,7 +168,7 @@ async def _through_gateway(
 
 @asynccontextmanager
 async def _direct(url: str, oauth: dict[str, str] | None) -> AsyncGenerator[Any]:
-    from gateway.config.model import OAuthConfig
+    from gateway.config.peer import OAuthConfig
     from gateway.runtime.oauth import peer_auth
 
     os.environ["BROWSER"] = _browser()

@@ -14,7 +14,8 @@ from gateway.calls.catalog import Judge
 from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
 from gateway.calls.peer_state import Peer
-from gateway.config.model import CatalogConfig, Config, LimitsConfig, PeerConfig
+from gateway.config.model import CatalogConfig, Config, LimitsConfig
+from gateway.config.peer import PeerConfig
 from gateway.protocol import mcp
 from gateway.protocol.errors import Fault
 from tests.gateway.calls.kit_world import Frame, ListLink, ListTap, ManualHost, Message

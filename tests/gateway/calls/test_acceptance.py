@@ -9,7 +9,8 @@ import pytest
 
 from gateway.calls.acceptance import Acceptance
 from gateway.calls.accepted import Accepted, accept, fingerprint
-from gateway.config.model import CatalogConfig, Config, PeerConfig, ToolsConfig
+from gateway.config.model import CatalogConfig, Config
+from gateway.config.peer import PeerConfig, ToolsConfig
 
 ADD: dict[str, Any] = {"name": "add", "description": "Adds."}
 CHANGED: dict[str, Any] = ADD | {"description": "Adds, after reading your mail."}

@@ -13,7 +13,8 @@ from gateway.calls import catalog, flows, session
 from gateway.calls.catalog import MOST_TOLD, Catalog
 from gateway.calls.core_state import MOST_HELD, MOST_HELD_BYTES
 from gateway.calls.suspend import SUSPENDED_S
-from gateway.config.model import CatalogConfig, PeerConfig
+from gateway.config.model import CatalogConfig
+from gateway.config.peer import PeerConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Message, Service
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from gateway.calls.catalog import Catalog, Judge
-from gateway.config.model import CatalogConfig, PeerConfig, ToolsConfig
+from gateway.config.model import CatalogConfig
+from gateway.config.peer import PeerConfig, ToolsConfig
 
 Prefix = Literal["auto", "always", "never"]
 TOOLS = "tools/list"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.calls.steps import ANSWER_S
-from gateway.config.model import LimitsConfig, PeerConfig, PeerLimits
+from gateway.config.model import LimitsConfig
+from gateway.config.peer import PeerConfig, PeerLimits
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Service, text
 from tests.gateway.calls.kit_world import Frame, Sent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.config.model import PeerConfig
+from gateway.config.peer import PeerConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Message, Service, text
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.calls.turned_away import TurnedAway
-from gateway.config.model import LimitsConfig, PeerConfig, PeerLimits
+from gateway.config.model import LimitsConfig
+from gateway.config.peer import PeerConfig, PeerLimits
 from gateway.protocol import jsonrpc, mcp
 from tests.gateway.calls.kit import Client, Desk, Service
 from tests.gateway.calls.kit_world import ListLink

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.calls.flows import MOST_PAGES
-from gateway.config.model import CatalogConfig, PeerConfig, ToolsConfig
+from gateway.config.model import CatalogConfig
+from gateway.config.peer import PeerConfig, ToolsConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Message, Service, text
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.calls.flood import FLOOD_BURST
-from gateway.config.model import PeerConfig
+from gateway.config.peer import PeerConfig
 from gateway.protocol.jsonrpc import Id
 from tests.gateway.calls.kit import Desk, Message, Service, text
 from tests.gateway.calls.test_calls import in_all_eras, table

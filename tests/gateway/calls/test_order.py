@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gateway.config.model import PeerConfig
+from gateway.config.peer import PeerConfig
 from gateway.protocol import mcp
 from gateway.protocol.jsonrpc import Id
 from tests.gateway.calls.kit import Client, Desk, Message, Service, text

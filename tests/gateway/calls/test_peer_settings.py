@@ -8,7 +8,8 @@ import pytest
 
 from gateway.calls.acceptance import Acceptance
 from gateway.calls.accepted import Accepted, AcceptedTool, fingerprint
-from gateway.config.model import CatalogConfig, Config, PeerConfig, ToolsConfig
+from gateway.config.model import CatalogConfig, Config
+from gateway.config.peer import PeerConfig, ToolsConfig
 from tests.gateway.calls.kit import LEGACY, MODERN, Client, Desk, Service
 
 

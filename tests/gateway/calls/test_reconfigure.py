@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.config.model import Config, PeerConfig, ToolsConfig
+from gateway.config.model import Config
+from gateway.config.peer import PeerConfig, ToolsConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Service, text
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.calls.restart import RestartMachine, RestartPolicy, Transition
-from gateway.config.model import RestartConfig
+from gateway.config.peer import RestartConfig
 
 S = 1_000_000_000
 POLICY = RestartPolicy()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.model import PeerConfig
+from gateway.config.peer import PeerConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Message, Service, text
 from tests.gateway.calls.test_asks import QUESTIONS, asked_once, retries, table

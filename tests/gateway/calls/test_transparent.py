@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.calls.faults import transport_fault
-from gateway.config.model import PeerConfig
+from gateway.config.peer import PeerConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import LEGACY, Desk, Message, Service
 from transports.base import TransportError

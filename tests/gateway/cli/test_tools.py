@@ -12,7 +12,7 @@ from gateway.cli.check import show
 from gateway.cli.output import CliError
 from gateway.cli.tools import accept_tools, accepted_of, diff_tools, list_tools, offered
 from gateway.config import Config, PeerConfig
-from gateway.config.model import ToolsConfig
+from gateway.config.peer import ToolsConfig
 from gateway.runtime.reports import PeerReport
 
 DB = PeerReport(

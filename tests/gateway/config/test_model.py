@@ -12,8 +12,9 @@ import pytest
 from msgspec import Meta
 
 from gateway.config.mistakes import Report, dotted
-from gateway.config.model import PLANNED, Config
+from gateway.config.model import Config
 from gateway.config.reading import Field, fields_of, read
+from gateway.config.values import PLANNED
 
 GATEWAY = Path(__file__).parents[3] / "gateway"
 

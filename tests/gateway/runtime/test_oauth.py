@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gateway.config.model import OAuthConfig
+from gateway.config.peer import OAuthConfig
 from gateway.runtime.oauth import PeerAuth, peer_auth
 from gateway.runtime.oauth_store import token_file
 from transports.base import TransportError

@@ -10,7 +10,8 @@ import pytest
 
 from gateway.calls.exchange import Exchange
 from gateway.calls.peer_state import Client
-from gateway.config.model import Config, OAuthConfig, PeerConfig
+from gateway.config.model import Config
+from gateway.config.peer import OAuthConfig, PeerConfig
 from gateway.protocol.errors import Fault
 from gateway.runtime.health import health
 from gateway.runtime.oauth_redirect import Redirect
