@@ -19,14 +19,10 @@ from gateway.calls.peer_state import Peer
 from gateway.calls.restart import RestartMachine, RestartPolicy
 from gateway.protocol.errors import Fault
 from gateway.runtime.bounds import link_limits
-from gateway.runtime.supervisor import (
-    Exit,
-    PeerProcess,
-    PeerSpec,
-    ProcessLimits,
-    StderrLine,
-    last_words,
-)
+from gateway.runtime.spawning import PeerSpec
+from gateway.runtime.stderr import StderrLine
+from gateway.runtime.supervisor import Exit, PeerProcess, last_words
+from gateway.runtime.tether import ProcessLimits
 from transports.base import Limits, Link, TransportError
 from transports.stdio import connect_pipes
 from transports.unix import connect_unix

@@ -2,7 +2,7 @@
 
 Owns the process, its pipes until somebody takes them, its stderr, and the stop sequence. Does not decide
 about restarts (`gateway.calls.restart` does), does not read stdout or write stdin (a transport does), and is
-told the whole environment rather than choosing it.
+told the whole environment rather than choosing it (`spawning` has the spec).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import asyncio
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.runtime.processes import MARK, Owner
+from gateway.runtime.spawning import PeerSpec, explain, find_program
 from gateway.runtime.stderr import StderrLine, StderrTap
 from gateway.runtime.tether import (
     KEEPER_START_S,
@@ -29,50 +29,13 @@ from gateway.runtime.tether import (
     Tether,
     keeper_works,
 )
-from transports.base import TransportError
-
-__all__ = [
-    "Exit",
-    "PeerListener",
-    "PeerProcess",
-    "PeerSpec",
-    "ProcessLimits",
-    "SpawnError",
-    "StderrLine",
-    "StopReport",
-    "last_words",
-    "stop_all",
-]  # fmt: skip
 
 LINGER_S = 0.5
 """What others of the tree get after the peer itself ended, before SIGTERM, and again before SIGKILL."""
 KILL_WAIT_S = 1.0
 STOP_ALL_S = 6.0
 
-_COMES_WITH = {
-    "npx": "Node.js", "node": "Node.js", "npm": "Node.js", "uvx": "uv", "uv": "uv", "deno": "Deno",
-    "bunx": "Bun", "bun": "Bun", "docker": "Docker", "pipx": "pipx",
-}  # fmt: skip
-_BLANKS = "it holds blanks: give program and arguments as separate items of the list"
 _MEMORY_WORDS = (b"MemoryError", b"out of memory", b"Out of memory", b"Cannot allocate memory", b"bad_alloc")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerSpec:
-    """How to start a peer."""
-
-    command: tuple[str, ...]
-    """Program and arguments. Never a shell line."""
-    environment: Mapping[str, str]
-    """The whole environment."""
-    directory: str | None = None
-    limits: ProcessLimits = field(default_factory=ProcessLimits)
-    keeper: bool = True
-    """Run it under a keeper where the system can."""
-    echo: Callable[[bytes], None] | None = None
-    """Given everything that it says on stderr, as it comes."""
-    grace_s: float = 2.0
-    """Wait after closing stdin before SIGTERM, and after SIGTERM before SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,25 +70,6 @@ def last_words(tail: bytes, lines: int = 5, size: int = 2048) -> str:
         "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
         for line in text.splitlines()[-lines:]
     )
-
-
-class SpawnError(TransportError):
-    """A peer's process could not be started.
-
-    `reason` is `not-found`, `not-executable`, `no-directory`, `bad-command` or `spawn-failed`; `details`
-    holds `command` (the program alone, since arguments may be secret), `errno` if there is one, and `hint`.
-    """
-
-    def __init__(self, reason: str, command: str, message: str, hint: str, number: int | None = None) -> None:
-        details: dict[str, object] = {"command": command, "hint": hint}
-        if number is not None:
-            details["errno"] = errno.errorcode.get(number, str(number))
-        super().__init__(reason, message, details)
-
-    def __str__(self) -> str:
-        """Say what is wrong and what to do; `message` says the former alone."""
-        hint = self.details["hint"]
-        return f"{self.message}: {hint}" if hint else self.message
 
 
 class PeerListener(Protocol):
@@ -189,7 +133,7 @@ class PeerProcess:
         Raises:
             SpawnError: it could not be started; nothing is left of the attempt.
         """
-        executable = _find(spec)
+        executable = find_program(spec)
         process = cls(spec, listener)
         process.mark = (owner or Owner.this_process()).mark()
         await process._spawn(executable)
@@ -294,7 +238,7 @@ class PeerProcess:
         except (OSError, ValueError) as fault:
             os.close(stderr_read)
             self._close_pipes()
-            raise _explain(self._spec, executable, fault) from fault
+            raise explain(self._spec, executable, fault) from fault
         finally:
             for end in theirs:
                 os.close(end)
@@ -324,7 +268,7 @@ class PeerProcess:
                 self._stderr.close()
             if isinstance(fault, asyncio.CancelledError):
                 raise
-            raise _explain(self._spec, executable, fault, words) from fault
+            raise explain(self._spec, executable, fault, words) from fault
 
     def ended(self, code: int | None, cpu_ms: int, max_rss_kb: int) -> None:
         """Take note that the process itself ended (called by the tether)."""
@@ -390,71 +334,6 @@ async def stop_all(
         task.cancel()
         reports[process] = StopReport(exit=process.exit, stage="kill", left=process.left or (process.pid,))
     return reports
-
-
-def _find(spec: PeerSpec) -> str:
-    """Find the program as the peer's own PATH and directory say; raises `SpawnError` with advice."""
-    if not spec.command or not spec.command[0]:
-        raise SpawnError("bad-command", "", "no command is given", "name a program and its arguments")
-    name = spec.command[0]
-    if spec.directory is not None and not os.path.isdir(spec.directory):
-        found = "is no directory" if os.path.exists(spec.directory) else "does not exist"
-        message = f"cannot start {name!r}: its working directory {spec.directory!r} {found}"
-        raise SpawnError("no-directory", name, message, "make it, or correct `cwd`", errno.ENOENT)
-    if os.sep in name:
-        path = os.path.join(spec.directory or os.getcwd(), name)
-        if os.path.isdir(path):
-            message = f"cannot start {name!r}: it is a directory"
-            raise SpawnError("not-executable", name, message, "name the program in it", errno.EACCES)
-        if not os.path.exists(path):
-            hint = (
-                _BLANKS if " " in name else "check the path; a relative one begins at the working directory"
-            )
-            raise SpawnError("not-found", name, f"cannot start {name!r}: no such file", hint, errno.ENOENT)
-        if not os.access(path, os.X_OK):
-            message = f"cannot start {name!r}: the file is not executable"
-            hint = "run `chmod +x` on it, or put its interpreter first in the command"
-            raise SpawnError("not-executable", name, message, hint, errno.EACCES)
-        return path
-    search = spec.environment.get("PATH", os.defpath)
-    found = shutil.which(name, path=search)
-    if found is not None:
-        return os.path.abspath(found)
-    message = f"cannot start {name!r}: command not found"
-    if shutil.which(name, mode=os.F_OK, path=search) is not None:
-        message = f"cannot start {name!r}: what PATH holds under that name is not executable"
-        raise SpawnError("not-executable", name, message, "run `chmod +x` on it", errno.EACCES)
-    if " " in name:
-        hint = _BLANKS
-    elif name in _COMES_WITH:
-        hint = f"it comes with {_COMES_WITH[name]}: install that, or give the full path"
-    else:
-        hint = "install it, give the full path, or correct the PATH of the peer"
-    raise SpawnError("not-found", name, message, hint, errno.ENOENT)
-
-
-def _explain(spec: PeerSpec, executable: str, fault: OSError | ValueError, words: str = "") -> SpawnError:
-    """Say what the system meant by refusing a program that is there."""
-    name = spec.command[0]
-    number = fault.errno if isinstance(fault, OSError) else None
-    if isinstance(fault, ValueError):
-        message = f"cannot start {name!r}: {fault}"
-        return SpawnError("bad-command", name, message, "command and environment must hold no NUL")
-    hints = {
-        errno.ENOENT: "its interpreter (first line of the script) is not installed",
-        errno.ENOEXEC: "it is no program for this machine, or a script without a `#!` line",
-        errno.EACCES: "it may not be executed: check its permissions and those of its interpreter",
-        errno.E2BIG: "its arguments and environment are too long",
-        errno.EAGAIN: "too many processes: raise the limit or end some",
-        errno.ENOMEM: "not enough memory to start a process",
-        errno.EMFILE: "too many open files: raise the limit (`ulimit -n`)",
-        errno.ENFILE: "the system has too many open files",
-    }
-    reason = "not-executable" if number in {errno.ENOENT, errno.ENOEXEC, errno.EACCES} else "spawn-failed"
-    said = fault.strerror or "no answer from its keeper in time"
-    message = f"cannot start {name!r} ({executable}): {said}"
-    return SpawnError(reason, name, f"{message}; it said: {words}" if words else message,
-                      hints.get(number or 0, ""), number)  # fmt: skip
 
 
 def _limit_hit(

@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from gateway.runtime.supervisor import Exit, PeerProcess, PeerSpec, StderrLine
+from gateway.runtime.spawning import PeerSpec
+from gateway.runtime.stderr import StderrLine
+from gateway.runtime.supervisor import Exit, PeerProcess
 from transports.base import TransportError
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from gateway.runtime.processes import MARK, Owner, every_process, read_stat
-from gateway.runtime.supervisor import PeerProcess, PeerSpec, ProcessLimits, SpawnError, stop_all
-from gateway.runtime.tether import keeper_works
+from gateway.runtime.spawning import PeerSpec, SpawnError
+from gateway.runtime.supervisor import PeerProcess, stop_all
+from gateway.runtime.tether import ProcessLimits, keeper_works
 from tests.gateway.runtime.process_kit import (
     PATIENCE_S,
     Listener,
