@@ -1,10 +1,13 @@
-"""What a broken connection is called towards a core: the one table from transport errors to the taxonomy."""
+"""What a broken connection is called: towards a core, by the one table from transport errors to the taxonomy, and in
+the frames that a replay reads it back from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from gateway.protocol.errors import Fault
+from gateway.protocol.errors import JSONRPC, Fault
 from transports.base import TransportError
 
 LONGEST_LINE = 200
@@ -47,4 +50,47 @@ def transport_fault(peer: str, fault: TransportError) -> Fault:
         peer=peer,
         advice=str(advice),
         details={key: value for key, value in fault.details.items() if key not in ("hint", "sent")},
+    )
+
+
+def facts_of(fault: Fault) -> dict[str, Any]:
+    """Return a fault as a frame holds it. `fault_of` reads it back."""
+    facts: dict[str, Any] = {"code": fault.code, "reason": fault.reason, "message": fault.message}
+    if fault.advice:
+        facts["advice"] = fault.advice
+    if fault.outcome != "not_sent":
+        facts["outcome"] = fault.outcome
+    if fault.details:
+        facts["details"] = fault.details
+    return facts
+
+
+def fault_of(facts: Mapping[str, Any], peer: str) -> Fault:
+    """Return the fault that a frame tells of."""
+    code = facts.get("code", "io")
+    return Fault(
+        code=code if code in JSONRPC else "io",
+        message=str(facts.get("message", "")) or f"{peer} could not be reached",
+        reason=str(facts.get("reason", "refused")),
+        outcome=facts.get("outcome", "not_sent"),
+        peer=peer,
+        advice=str(facts.get("advice", "")),
+        details=dict(facts.get("details") or {}),
+    )
+
+
+def transport_facts(fault: TransportError) -> dict[str, Any]:
+    """Return a broken connection as a frame holds it. `transport_of` reads it back."""
+    facts: dict[str, Any] = {"reason": fault.reason, "message": fault.message}
+    if fault.details:
+        facts["details"] = fault.details
+    return facts
+
+
+def transport_of(facts: Mapping[str, Any]) -> TransportError | None:
+    """Return the broken connection that a frame tells of; None where it ended as asked."""
+    if "message" not in facts:
+        return None
+    return TransportError(
+        str(facts.get("reason", "closed")), str(facts["message"]), dict(facts.get("details") or {})
     )

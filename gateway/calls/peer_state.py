@@ -14,7 +14,7 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.damage import Damage
-from gateway.calls.faults import transport_fault
+from gateway.calls.faults import facts_of, transport_facts, transport_fault
 from gateway.calls.flood import Flood
 from gateway.calls.reading import read_member, read_uri, subscription_id
 from gateway.calls.wants import Wants
@@ -194,7 +194,7 @@ class Peer:
         self.state = "failed"
         self.fault = self.last_fault = fault
         self.link = None
-        self.note("fault", {"reason": fault.reason, "message": fault.message})
+        self.note("fault", {"event": "unreachable", **facts_of(fault)})
         self._fail_all(fault)
         self._tell_settled()
 
@@ -412,7 +412,7 @@ class Peer:
     def failed(self, fault: TransportError) -> None:
         """One request could not be carried (HTTP)."""
         call = self.pending.pop(fault.request_id, None) if fault.request_id is not None else None
-        facts = {"reason": fault.reason, **fault.details}
+        facts = {"event": "failed", **transport_facts(fault)}
         if call is None:
             self.note("fault", facts)
             return
@@ -430,7 +430,7 @@ class Peer:
         if self.state == "stopped":
             self.note("close", {"asked": True})
             return
-        self.note("close", {"reason": fault.reason if fault else "closed"})
+        self.note("close", transport_facts(fault) if fault is not None else {"reason": "closed"})
         gone = self._gone() if fault is None else transport_fault(self.name, fault)
         was_ready = self.state == "ready"
         self.state = "failed"
