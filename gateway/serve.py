@@ -83,7 +83,7 @@ class Gateway:
         judge = self.acceptance if self.acceptance.is_needed else None
         self.exchange = Exchange(config, self.world, version=__version__, judge=judge)
         self.exchange.on_fault = _report
-        self.exchange.is_transparent = options.is_transparent
+        self.exchange.is_transparent = self.world.is_transparent = options.is_transparent
         self.world.news = PeerNews(self._tell, last_words=not options.is_transparent)
         if options.is_transparent:
             self.world.echo = echo

@@ -5,6 +5,8 @@ Owns the shape of that file and its reading. Fields that this version does not k
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from recordings.errors import NotARecordingError
@@ -46,6 +48,8 @@ class Header(msgspec.Struct, kw_only=True, omit_defaults=True):
     peers: dict[str, PeerFacts] = {}
     profiles: dict[str, str] = {}
     """Name of each matching or redaction profile, and its version."""
+    settings: dict[str, Any] = {}
+    """What of the gateway's configuration decided what the core saw; its shape is the gateway's business."""
     parent: Parent | None = None
     incomplete: bool = False
     """Frames are missing because the disk would not take them and the session was served all the same."""

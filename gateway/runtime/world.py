@@ -26,6 +26,7 @@ from gateway.calls.ports import Tap
 from gateway.config.model import Config
 from gateway.config.peer import OAuthConfig, PeerConfig
 from gateway.config.places import state_dir
+from gateway.config.recorded import settings_of
 from gateway.protocol import mcp
 from gateway.runtime.connection import Connection, spec_of
 from gateway.runtime.observed import ObservedTap, Watch
@@ -62,6 +63,8 @@ class World:
         self._key = secrets.token_bytes(32)
         self.redactor = make_redactor(config, state_dir())
         self.warm = Warm()
+        self.is_transparent = False
+        """Whether the gateway stands before one peer as if it were not there; a replay has to know."""
         self._not_begun: RecordingError | None = None
         """Why the latest session has no recording; None where it has."""
         self._open: set[Recorder] = set()
@@ -205,6 +208,7 @@ class World:
         path = self.record_dir if self._exact_dir else self.record_dir / session
         if not self._exact_dir:
             self.record_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings = settings_of(self.config, transparent=self.is_transparent)
         header = Header(
             session=session,
             by=f"tieline {__version__}",
@@ -215,6 +219,7 @@ class World:
                 name: self._met.get(name) or self._facts(peer)
                 for name, peer in self.config.active_peers.items()
             },
+            settings=settings,
         )
         return Recorder(
             path,

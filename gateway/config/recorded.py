@@ -1,0 +1,74 @@
+"""What of a configuration decides what a core sees: kept in a recording's header, and read back by a replay.
+
+Owns which settings those are. Leaves out how peers are reached, secrets, listeners, places, and everything else that a
+replay has no use for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.config.model import CatalogConfig, Config, LimitsConfig, RecordConfig
+from gateway.config.peer import PeerConfig
+
+OF_PEERS = (
+    "era", "version", "start", "scope", "start_timeout_s", "call_timeout_s", "tools", "prefix", "changed", "limits",
+)  # fmt: skip
+
+
+class RecordedSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a header holds of the gateway's configuration: that which differs from the defaults."""
+
+    catalog: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    peers: dict[str, dict[str, Any]] = {}
+    """The peers in their order."""
+    transparent: bool = False
+    """Whether the gateway stood before one peer as if it were not there (`tieline record`)."""
+
+
+def settings_of(config: Config, *, transparent: bool) -> dict[str, Any]:
+    """Return what decides of a configuration, as plain data."""
+    usual = PeerConfig()
+    settings = RecordedSettings(
+        catalog=_changed(config.catalog, CatalogConfig()),
+        limits=_changed(config.limits, LimitsConfig()),
+        peers={name: _changed(peer, usual, OF_PEERS) for name, peer in config.active_peers.items()},
+        transparent=transparent,
+    )
+    found: dict[str, Any] = msgspec.to_builtins(settings)
+    return found
+
+
+def _changed(settings: Any, usual: Any, fields: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the settings that differ from the usual ones."""
+    return {
+        field: msgspec.to_builtins(getattr(settings, field))
+        for field in fields or settings.__struct_fields__
+        if getattr(settings, field) != getattr(usual, field)
+    }
+
+
+def config_of(settings: dict[str, Any], peers: list[str]) -> tuple[Config, bool]:
+    """Return the configuration of a recording, and whether it was transparent. Nothing of it is recorded again.
+
+    `peers` are the names in the recording's header, for recordings that say nothing of settings.
+
+    Raises:
+        msgspec.ValidationError: If the settings are of another shape.
+    """
+    read = msgspec.convert(settings, RecordedSettings)
+    named = read.peers or {name: {} for name in peers}
+    config = Config(
+        peers={
+            name: msgspec.convert({**facts, "command": ["(recorded)"]}, PeerConfig)
+            for name, facts in named.items()
+        },
+        catalog=msgspec.convert(read.catalog, CatalogConfig),
+        limits=msgspec.convert(read.limits, LimitsConfig),
+        record=RecordConfig(enabled=False),
+    )
+    return config, read.transparent
