@@ -148,7 +148,8 @@ class Gateway:
         return ConfigError([Mistake(self.config.source or "tieline", None, f"listen.{kind}.{key}", why)])
 
     def _websocket(self, listen: TcpListen) -> Listener:
-        from transports.websocket import WebSocketListener, WebSocketOptions
+        from transports.ws_link import WebSocketOptions
+        from transports.ws_listener import WebSocketListener
 
         return WebSocketListener(
             self.accept,

@@ -15,6 +15,7 @@ from websockets.frames import Close
 from websockets.protocol import Protocol, Side
 from websockets.speedups import apply_mask
 from websockets.streams import StreamReader
+from websockets.typing import Subprotocol
 
 from transports.base import TransportError
 
@@ -22,6 +23,8 @@ from transports.base import TransportError
 SILENT = logging.getLogger("tieline.websocket.core")
 SILENT.setLevel(logging.CRITICAL + 1)
 SILENT.propagate = False
+
+SUBPROTOCOL = Subprotocol("mcp")
 
 _TEXT_FIN = 0x81
 _MASK_POOL = 4096

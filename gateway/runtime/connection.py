@@ -181,7 +181,8 @@ class Connection:
         if kind == "unix":
             return await connect_unix(config.unix or "", life, limits=limits)
         if kind == "websocket":
-            from transports.websocket import WebSocketOptions, connect_websocket
+            from transports.ws_client import connect_websocket
+            from transports.ws_link import WebSocketOptions
 
             headers = tuple(config.headers.items())
             options = WebSocketOptions(limits=limits)

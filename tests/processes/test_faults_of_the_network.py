@@ -362,14 +362,14 @@ def test_an_upgrade_that_is_refused_says_with_what(status: int, code: str, tmp_p
 def test_a_websocket_that_answers_no_ping_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transports import websocket
+    from transports import ws_link
 
-    options = websocket.WebSocketOptions
+    options = ws_link.WebSocketOptions
 
-    def hasty(**more: Any) -> websocket.WebSocketOptions:
+    def hasty(**more: Any) -> ws_link.WebSocketOptions:
         return options(ping_interval_s=0.2, ping_timeout_s=0.3, **more)
 
-    monkeypatch.setattr(websocket, "WebSocketOptions", hasty)
+    monkeypatch.setattr(ws_link, "WebSocketOptions", hasty)
 
     async def goes_deaf(connection: Connection) -> None:
         connection.transport.pause_reading()

@@ -28,7 +28,7 @@ from tests.processes.gateway_kit import (
 )
 from transports.base import TransportError
 from transports.unix import connect_unix
-from transports.websocket import connect_websocket
+from transports.ws_client import connect_websocket
 
 _ = state
 

@@ -22,8 +22,9 @@ from tests.transports.test_websocket_wire import F, close, read_frame, upgrade_a
 from tests.transports.tls_kit import certificate
 from tests.transports.wire_kit import Recorder, eventually, run
 from transports.base import Hello, Limits, Link, Receiver, TransportError
-from transports.websocket import WebSocketListener, connect_websocket
+from transports.ws_client import connect_websocket
 from transports.ws_link import WebSocketLink, WebSocketOptions
+from transports.ws_listener import WebSocketListener
 
 MIB = 1 << 20
 MCP = Subprotocol("mcp")

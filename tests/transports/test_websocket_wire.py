@@ -23,8 +23,9 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.transports.wire_kit import Recorder, run
 from transports.base import Hello, Limits, Link, Receiver
-from transports.websocket import WebSocketListener, connect_websocket
+from transports.ws_client import connect_websocket
 from transports.ws_link import WebSocketOptions
+from transports.ws_listener import WebSocketListener
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 LIMIT = 100_000
