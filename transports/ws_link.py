@@ -1,14 +1,12 @@
 """One websocket connection after or before its handshake: what client and listener have in common.
 
-Owns the frames, the keepalive, the bounds and the order of an ending. The protocol itself is websockets'
-sans-I/O core; whole, unfragmented text messages go past it, in and out, since that is what nearly every
-message is.
+Owns the frames, the bounds and the order of an ending. The protocol itself is websockets' sans-I/O core; whole,
+unfragmented text messages go past it, in and out, since that is what nearly every message is.
 """
 
 from __future__ import annotations
 
 import asyncio
-import codecs
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -19,7 +17,8 @@ from websockets.protocol import SEND_EOF, Event, Protocol, Side, State
 from transports.base import STRAY_BYTES, Id, Limits, Receiver, Stamp, TransportError
 from transports.lines import READ_BYTES
 from transports.turn import turn_of
-from transports.ws_wire import FrameMaker, ending_of, sendable, take_texts, watched
+from transports.ws_keepalive import Keepalive
+from transports.ws_wire import Fragments, FrameMaker, ending_of, sendable, take_texts, watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +63,15 @@ class WebSocketLink(asyncio.Protocol):
         self._fault: TransportError | None = None
         self._closed = False
         self._told = False
-        self._heard = False
-        self._ping_deadline: float | None = None
-        self._parts: list[bytes] | None = None
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._beat: asyncio.TimerHandle | None = None
+        self._fragments = Fragments()
+        self._keepalive = Keepalive(
+            self._loop,
+            options.ping_interval_s,
+            options.ping_timeout_s,
+            is_open=self._is_open,
+            ping=self._ping,
+            give_up=self._give_up_waiting,
+        )
         self._deadline: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
         self._untaken = 0
@@ -120,14 +123,14 @@ class WebSocketLink(asyncio.Protocol):
     def pause(self) -> None:
         """Stop reading. Messages of the read that is being handed over (at most 64 KiB) still come."""
         if not self._paused:
-            self._paused = True
+            self._paused = self._keepalive.is_deaf = True
             if self._transport is not None and not self._transport.is_closing():
                 self._transport.pause_reading()
 
     def resume(self) -> None:
         """Read again."""
         if self._paused:
-            self._paused = False
+            self._paused = self._keepalive.is_deaf = False
             if self._transport is not None and not self._transport.is_closing():
                 self._transport.resume_reading()
 
@@ -256,7 +259,7 @@ class WebSocketLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what was read: whole text messages straight away, all else by way of the core."""
-        self._heard = True
+        self._keepalive.heard = True
         self._turn.tick += 1
         if self._plain and self._reader.boundary and self._wire.current_size is None:
             limit = self._limits.message_bytes
@@ -305,8 +308,7 @@ class WebSocketLink(asyncio.Protocol):
         self._disarm()
         self._open = True
         self._plain = not self._wire.extensions
-        if self._options.ping_interval_s is not None:
-            self._beat = self._loop.call_later(self._options.ping_interval_s, self._on_beat)
+        self._keepalive.start()
 
     def _on_frame(self, frame: Frame) -> None:
         opcode = frame.opcode
@@ -317,26 +319,17 @@ class WebSocketLink(asyncio.Protocol):
             self._fail(1003, "only text messages are spoken here")
         elif opcode is Opcode.TEXT and frame.fin:
             self._text(bytes(frame.data))
-        elif opcode is Opcode.TEXT:
-            self._decoder.reset()
-            self._parts = []
-            self._part(bytes(frame.data), last=False)
-        elif opcode is Opcode.CONT:
-            self._part(bytes(frame.data), last=frame.fin)
+        elif opcode is Opcode.TEXT or opcode is Opcode.CONT:
+            self._part(frame)
 
-    def _part(self, data: bytes, *, last: bool) -> None:
-        parts = self._parts
-        if parts is None:
-            return
-        parts.append(data)
+    def _part(self, frame: Frame) -> None:
         try:
-            self._decoder.decode(data, last)
-        except UnicodeDecodeError:
-            self._not_text(b"".join(parts))
+            whole = self._fragments.add(frame)
+        except UnicodeDecodeError as error:
+            self._not_text(error.object)
             return
-        if last:
-            self._parts = None
-            self._deliver(b"".join(parts))
+        if whole is not None:
+            self._deliver(whole)
 
     def _text(self, data: bytes) -> None:
         if not data.isascii():
@@ -372,26 +365,15 @@ class WebSocketLink(asyncio.Protocol):
             self._send_wire()
             self._arm_deadline()
 
-    def _on_beat(self) -> None:
-        interval = self._options.ping_interval_s
-        self._beat = None
-        if interval is None or self._closed or self._wire.state is not State.OPEN:
-            return
-        # While we do not read, a pong could not be seen: silence is ours then.
-        now, wait = self._loop.time(), interval
-        if self._heard or self._paused:
-            self._heard = False
-            self._ping_deadline = None
-        elif self._ping_deadline is None:
-            self._ping_deadline = now + self._options.ping_timeout_s
-            self._wire.send_ping(b"")
-            self._send_wire()
-        elif now >= self._ping_deadline:
-            self._fail(1011, "no answer to a ping", "closed")
-            return
-        if self._ping_deadline is not None:
-            wait = min(interval, max(self._ping_deadline - now, 0.0))
-        self._beat = self._loop.call_later(wait, self._on_beat)
+    def _is_open(self) -> bool:
+        return not self._closed and self._wire.state is State.OPEN
+
+    def _ping(self) -> None:
+        self._wire.send_ping(b"")
+        self._send_wire()
+
+    def _give_up_waiting(self) -> None:
+        self._fail(1011, "no answer to a ping")
 
     def _arm_deadline(self, seconds: float | None = None) -> None:
         if self._deadline is None and not self._closed:
@@ -418,10 +400,11 @@ class WebSocketLink(asyncio.Protocol):
         self._wire.receive_eof()
         self._closed = True
         self._open = self._plain = False
-        for timer in (self._beat, self._deadline, self._stall):
+        self._keepalive.stop()
+        for timer in (self._deadline, self._stall):
             if timer is not None:
                 timer.cancel()
-        self._beat = self._deadline = self._stall = None
+        self._deadline = self._stall = None
         self._pending.clear()
         self._pending_bytes = 0
         self._lost(exc)

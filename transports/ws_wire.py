@@ -1,17 +1,18 @@
 """What goes past the core of websockets, and what is read off it: the frames of plain text messages.
 
-Owns the cutting and making of whole, unfragmented text frames, the masks, and the account of how a connection
-ended. No I/O. Everything else of the protocol is websockets' own sans-I/O core.
+Owns the cutting and making of whole, unfragmented text frames, the masks, the putting together of fragments, and the
+account of how a connection ended. No I/O. Everything else of the protocol is websockets' own sans-I/O core.
 """
 
 from __future__ import annotations
 
+import codecs
 import logging
 import os
 from collections.abc import Generator
 
 from websockets.exceptions import PayloadTooBig, ProtocolError
-from websockets.frames import Close
+from websockets.frames import Close, Frame, Opcode
 from websockets.protocol import Protocol, Side
 from websockets.speedups import apply_mask
 from websockets.streams import StreamReader
@@ -76,6 +77,36 @@ def take_texts(data: bytes, *, masked: bool, limit: int) -> tuple[list[bytes], b
         message = data[start:at]
         messages.append(apply_mask(message, data[start - 4 : start]) if masked else message)
     return messages, data[at:] if at else data
+
+
+class Fragments:
+    """One text message that comes in several frames, judged as UTF-8 while it comes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def add(self, frame: Frame) -> bytes | None:
+        """Take the next frame; return the whole message with its last one.
+
+        Raises:
+            UnicodeDecodeError: (with all bytes so far as its `object`) if it is no UTF-8.
+        """
+        if frame.opcode is Opcode.TEXT:
+            self._decoder.reset()
+            self._parts = []
+        parts = self._parts
+        if parts is None:
+            return None
+        parts.append(bytes(frame.data))
+        try:
+            self._decoder.decode(parts[-1], frame.fin)
+        except UnicodeDecodeError as error:
+            raise UnicodeDecodeError(error.encoding, b"".join(parts), 0, 0, error.reason) from error
+        if not frame.fin:
+            return None
+        self._parts = None
+        return b"".join(parts)
 
 
 class FrameMaker:

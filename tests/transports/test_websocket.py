@@ -689,7 +689,7 @@ def test_without_keepalive_an_idle_connection_has_no_timer() -> None:
             link.send(b"{}")
             await receiver.count(1)
             for one in (link, switch.links[0]):
-                assert (one._beat, one._deadline, one._stall) == (None, None, None)
+                assert (one._keepalive._timer, one._deadline, one._stall) == (None, None, None)
             link.close()
             await receiver.end()
 
