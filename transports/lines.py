@@ -89,6 +89,7 @@ class LineLink:
         self._closed = False
         self._eof = False
         self._fault: TransportError | None = None
+        self._reset: OSError | None = None
         self._progress = False
         self._stall: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -332,8 +333,10 @@ class LineLink:
             self._on_eof(None if self._ending.eof_is_clean else error)
             return
         if not data:
-            self._on_eof(None)
+            self._on_eof(None if self._ending.eof_is_clean else self._reset)
             return
+        if self._sock is not None:
+            self._look_for_reset(self._sock)
         turn = self._turn
         turn.tick += 1
         items = self._framer.feed(data)
@@ -347,6 +350,19 @@ class LineLink:
             self._end(TransportError("too-large", message, details))
         elif self._framer.skipped and self._overlong is None:
             self._overlong = self._loop.call_later(OVERLONG_S, self._tell_overlong)
+
+    def _look_for_reset(self, sock: socket.socket) -> None:
+        """Read on by ourselves where the connection was reset: uvloop tells of such a descriptor once only."""
+        if self._reset is None:
+            number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if not number:
+                return
+            self._reset = OSError(number, os.strerror(number))
+        self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not (self._closed or self._eof or self._paused):
+            self._on_readable()
 
     def _tell_overlong(self) -> None:
         self._overlong = None

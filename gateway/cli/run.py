@@ -1,6 +1,5 @@
 """`tieline run`: the gateway, with everything that a configuration names."""
 
-import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -109,9 +108,10 @@ def run_gateway(config: Config, options: ServeOptions) -> int:
     if (options.stdio or config.listen.uses_stdio) and sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("Waiting for an agent on stdin: this command is meant to be started by one.\n")
         sys.stderr.write("Add `[listen.http]` to serve agents over HTTP. Ctrl-D ends.\n")
+    from gateway.cli.loop import run
     from gateway.serve import serve
 
     try:
-        return asyncio.run(serve(config, options))
+        return run(serve(config, options))
     except KeyboardInterrupt:
         return 0

@@ -261,3 +261,23 @@ def test_a_client_that_is_cut_off_in_mid_line_leaves_a_partial_stray(path: Path)
             assert receiver.strays == [(b'{"b"', "partial", 4)]
 
     run(main())
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_what_was_said_before_a_reset_is_all_read(path: Path, loop: str) -> None:
+    async def main() -> None:
+        receiver = Recorder()
+
+        def acceptor(link: Link, hello: Hello) -> Receiver:
+            link.send(b"nobody reads this")
+            return receiver
+
+        async with listening(path, acceptor):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(path))
+                client.sendall((b"x" * 999 + b"\n") * 150)
+                assert await asyncio.to_thread(client.recv, 1, socket.MSG_PEEK)
+            await receiver.count(150)
+            assert await receiver.end() is None
+
+    run(main(), loop=loop)

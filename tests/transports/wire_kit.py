@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import uvloop
+
 from transports.base import Origin, TransportError
 
 T = TypeVar("T")
 WAIT_S = 20.0
 
 
-def run(main: Coroutine[Any, Any, T], *, seconds: float = 50.0) -> T:
+def run(main: Coroutine[Any, Any, T], *, seconds: float = 50.0, loop: str = "asyncio") -> T:
     """Run `main` on a fresh loop; fail where it takes longer than `seconds`, or where a callback raised."""
     problems: list[dict[str, Any]] = []
 
@@ -20,7 +22,9 @@ def run(main: Coroutine[Any, Any, T], *, seconds: float = 50.0) -> T:
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: problems.append(context))
         return await asyncio.wait_for(main, seconds)
 
-    result = asyncio.run(bounded())
+    make = uvloop.new_event_loop if loop == "uvloop" else None
+    with asyncio.Runner(loop_factory=make) as runner:
+        result = runner.run(bounded())
     assert problems == []
     return result
 
