@@ -1,7 +1,7 @@
 """Southbound streamable HTTP: one `HttpLink` to one MCP server, in the session revisions and after them.
 
-Owns which POST carries a message, the order in which POSTs leave, the session id, the streams that answers
-come on, and their resumption. Knows no methods but the two that open a session, and reads of a message only
+Owns the headers of a POST, the order in which POSTs leave, the session id, the streams that answers come on, and
+their resumption. Knows no methods but the two that open a session, and reads of a message only
 whether it is the answer that a stream waits for.
 
 Order: a message leaves when all sent before it has been written, and when a notification or response before
@@ -17,8 +17,9 @@ import httpx2
 
 from transports import http_headers as names
 from transports.base import Id, Origin, Receiver, Stamp, TransportError
-from transports.http_common import HttpClient, HttpOptions, closing, with_request
-from transports.http_outbox import Crew, Outbox, Post
+from transports.http_common import HttpOptions, closing, with_request
+from transports.http_link import PostingLink
+from transports.http_outbox import Post
 from transports.http_peek import look, same_id
 from transports.sse import Event, SseParser
 
@@ -31,14 +32,12 @@ _LONGEST_RETRY_S: Final = 30.0
 _METHOD_NOT_FOUND: Final = -32601
 
 
-class HttpLink:
+class HttpLink(PostingLink):
     """A connection to an MCP server over streamable HTTP. Implements `transports.base.Link`.
 
     Nothing is opened before the first `send`. Made inside a running event loop. `closed` comes once, after
     `close`, or with reason `session-lost` when the server has forgotten the session.
     """
-
-    stamped = True
 
     def __init__(self, url: str, receiver: Receiver, options: HttpOptions | None = None) -> None:
         """Prepare a link to the endpoint `url`.
@@ -46,25 +45,13 @@ class HttpLink:
         Raises:
             TransportError: (`refused`) if `url` is not an absolute http or https URL.
         """
-        self._options = options or HttpOptions()
-        self._http = HttpClient(url, self._options)
-        self._receiver = receiver
-        self._outbox = Outbox(self._options.limits, receiver)
-        self._crew = Crew(self._end)
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        super().__init__(url, receiver, options)
         self._calls: dict[Id, Post] = {}
         self._pump: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[None] | None = None
         self._session: str | None = None
         self._version: str | None = None
         self._sessionless = False
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes accepted by `send` that have not been written to a connection."""
-        return self._outbox.queued_bytes
 
     @property
     def session_id(self) -> str | None:
@@ -83,11 +70,8 @@ class HttpLink:
             post.about = stamp.id
             if stamp.id is not None:
                 self._calls[stamp.id] = post
-        self._outbox.put(post)
-        if self._outbox.overfull:
-            held: dict[str, object] = {"queued": self._outbox.queued_bytes}
-            self._end(TransportError("slow-consumer", f"{self._http.origin} takes no messages", held))
-        elif self._pump is None:
+        self._put(post)
+        if self._pump is None and self._ending is None:
             self._pump = self._crew.start(self._run())
 
     def cancel(self, request_id: Id) -> bool:
@@ -104,24 +88,6 @@ class HttpLink:
             return False
         self._drop(post)
         return True
-
-    def pause(self) -> None:
-        """Stop reading all streams: the server is held back by their windows."""
-        self._flowing.clear()
-
-    def resume(self) -> None:
-        """Read again."""
-        self._flowing.set()
-
-    def close(self, code: int = 1000, reason: str = "") -> None:
-        """Send what is queued, end the session, close every stream."""
-        del code, reason
-        self._end(None)
-
-    async def wait_closed(self) -> None:
-        """Return once `closed` has been called."""
-        if self._ending is not None:
-            await asyncio.wait((self._ending,))
 
     # Sending
 
@@ -158,14 +124,8 @@ class HttpLink:
     async def _notify(self, post: Post) -> None:
         stamp = post.stamp
         try:
-            response = await self._http.open(
-                "POST",
-                self._http.url,
-                self._headers(stamp, sessionless=post.sessionless),
-                content=post.message,
-                timeout_s=self._options.ack_s,
-                hook=post.heard,
-            )
+            headers = self._headers(stamp, sessionless=post.sessionless)
+            response = await self._post(self._http.url, headers, post, self._options.ack_s)
             async with closing(response):
                 if self._session_lost(response, post):
                     self._end(self._lost())
@@ -198,14 +158,8 @@ class HttpLink:
 
     async def _exchange(self, post: Post) -> None:
         stamp = post.stamp
-        response = await self._http.open(
-            "POST",
-            self._http.url,
-            self._headers(stamp, sessionless=post.sessionless),
-            content=post.message,
-            timeout_s=self._options.answer_s,
-            hook=post.heard,
-        )
+        headers = self._headers(stamp, sessionless=post.sessionless)
+        response = await self._post(self._http.url, headers, post, self._options.answer_s)
         post.written.set()
         async with closing(response):
             if not response.is_success or response.status_code == 202:
@@ -369,19 +323,13 @@ class HttpLink:
             "session-lost", f"{self._http.origin} has forgotten the session", {"status": 404}
         )
 
-    def _end(self, fault: TransportError | None) -> None:
-        if self._ending is None:
-            self._ending = asyncio.get_running_loop().create_task(self._finish(fault))
+    def _is_posting(self) -> bool:
+        return self._pump is not None
 
-    async def _finish(self, fault: TransportError | None) -> None:
-        if fault is None and self._pump is not None:
-            await self._outbox.drain(self._options.close_s)
-        await self._crew.dismiss()
+    async def _take_leave(self, fault: TransportError | None) -> None:
         if fault is None and self._session is not None:
             await self._delete()
-        await self._http.close()
         self._calls.clear()
-        self._receiver.closed(fault)
 
     async def _delete(self) -> None:
         try:

@@ -12,19 +12,18 @@ import httpx2
 
 from transports import http_headers as names
 from transports.base import Id, Origin, Receiver, Stamp, TransportError
-from transports.http_common import HttpClient, HttpOptions, closing, origin_of, with_request
-from transports.http_outbox import Crew, Outbox, Post
+from transports.http_common import HttpOptions, closing, origin_of, with_request
+from transports.http_link import PostingLink
+from transports.http_outbox import Post
 from transports.sse import Event, SseParser
 
 
-class SseLink:
+class SseLink(PostingLink):
     """A connection to an MCP server over HTTP+SSE. Implements `transports.base.Link`.
 
     The stream is opened at once; what is sent before the server has named its endpoint waits for it. Made
     inside a running event loop.
     """
-
-    stamped = True
 
     def __init__(self, url: str, receiver: Receiver, options: HttpOptions | None = None) -> None:
         """Connect to the stream at `url`.
@@ -32,22 +31,10 @@ class SseLink:
         Raises:
             TransportError: (`refused`) if `url` is not an absolute http or https URL.
         """
-        self._options = options or HttpOptions()
-        self._http = HttpClient(url, self._options)
-        self._receiver = receiver
-        self._outbox = Outbox(self._options.limits, receiver)
-        self._crew = Crew(self._end)
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        super().__init__(url, receiver, options)
         self._endpoint: asyncio.Future[httpx2.URL] = asyncio.get_running_loop().create_future()
-        self._ending: asyncio.Task[None] | None = None
         self._crew.start(self._listen())
         self._crew.start(self._run())
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes accepted by `send` that have not been posted."""
-        return self._outbox.queued_bytes
 
     def send(self, message: bytes, stamp: Stamp | None = None) -> None:
         """Queue one message."""
@@ -56,33 +43,12 @@ class SseLink:
         post = Post(message, stamp or Stamp(kind="notification"))
         if post.stamp.kind == "request":
             post.about = post.stamp.id
-        self._outbox.put(post)
-        if self._outbox.overfull:
-            held: dict[str, object] = {"queued": self._outbox.queued_bytes}
-            self._end(TransportError("slow-consumer", f"{self._http.origin} takes no messages", held))
+        self._put(post)
 
     def cancel(self, request_id: Id) -> bool:
         """Return False: this transport cancels by a message."""
         del request_id
         return False
-
-    def pause(self) -> None:
-        """Stop reading the stream."""
-        self._flowing.clear()
-
-    def resume(self) -> None:
-        """Read again."""
-        self._flowing.set()
-
-    def close(self, code: int = 1000, reason: str = "") -> None:
-        """Send what is queued, then close the stream."""
-        del code, reason
-        self._end(None)
-
-    async def wait_closed(self) -> None:
-        """Return once `closed` has been called."""
-        if self._ending is not None:
-            await asyncio.wait((self._ending,))
 
     async def _listen(self) -> None:
         url = self._http.url
@@ -148,7 +114,7 @@ class SseLink:
         while True:
             post = await self._outbox.take()
             try:
-                await self._post(endpoint, post)
+                await self._carry(endpoint, post)
             except TransportError as fault:
                 if fault.details.get("status") == 404:
                     self._end(
@@ -158,32 +124,19 @@ class SseLink:
                     self._receiver.failed(with_request(fault, post.about, sent=post.sent))
             self._outbox.done(post)
 
-    async def _post(self, endpoint: httpx2.URL, post: Post) -> None:
+    async def _carry(self, endpoint: httpx2.URL, post: Post) -> None:
         headers = {"content-type": names.JSON, "accept": "*/*"}
         if post.stamp.version is not None and post.stamp.method != "initialize":
             headers[names.VERSION] = post.stamp.version
         headers.update(post.stamp.headers)
-        response = await self._http.open(
-            "POST",
-            endpoint,
-            headers,
-            content=post.message,
-            timeout_s=self._options.ack_s,
-            hook=post.heard,
-        )
+        response = await self._post(endpoint, headers, post, self._options.ack_s)
         async with closing(response):
             if not response.is_success:
                 raise await self._http.status_fault(response)
             await self._http.body(response)
 
-    def _end(self, fault: TransportError | None) -> None:
-        if self._ending is None:
-            self._ending = asyncio.get_running_loop().create_task(self._finish(fault))
+    def _is_posting(self) -> bool:
+        return self._endpoint.done()
 
-    async def _finish(self, fault: TransportError | None) -> None:
-        if fault is None and self._endpoint.done():
-            await self._outbox.drain(self._options.close_s)
-        await self._crew.dismiss()
+    async def _take_leave(self, fault: TransportError | None) -> None:
         self._endpoint.cancel()
-        await self._http.close()
-        self._receiver.closed(fault)
