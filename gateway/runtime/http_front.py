@@ -1,15 +1,13 @@
 """The streamable HTTP listener: a uvicorn server whose sessions and single exchanges become links.
 
-Owns the socket, the sessions by their ids, and what is refused before a receiver hears of it. The rules are
-`gateway.protocol.http_rules`; what happens inside a session is `gateway.runtime.http_session`.
+Owns the socket, and what is refused before a receiver hears of it. The rules are `gateway.protocol.http_rules`;
+which session an id names is `http_sessions`, what happens inside of one `http_session`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -23,6 +21,7 @@ from gateway.protocol.errors import JSONRPC
 from gateway.runtime.http_reply import Receive, Reply, Send, respond
 from gateway.runtime.http_server import AsgiServer
 from gateway.runtime.http_session import SessionLink
+from gateway.runtime.http_sessions import Sessions
 from gateway.runtime.http_single import Single
 from transports import http_headers as names
 from transports.base import Acceptor, Hello, Limits, Origin, TransportError
@@ -93,9 +92,7 @@ class HttpFront:
         self._guard = Guard(hosts=frozenset())
         self._failures = Failures()
         self._options = options or FrontOptions()
-        self._sessions: OrderedDict[str, SessionLink] = OrderedDict()
-        self._seen: dict[str, float] = {}
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._sessions = Sessions(self._options.max_sessions, self._options.idle_s)
         self._clients: dict[Reply, tuple[str, int] | None] = {}
         self._singles: set[Single] = set()
         self._server: AsgiServer | None = None
@@ -136,10 +133,7 @@ class HttpFront:
     async def stop(self) -> None:
         """Stop listening, end every session and exchange, and wait until their connections are closed."""
         self._stopping = True
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        for session in list(self._sessions.values()):
-            session.close()
+        self._sessions.close()
         for single in list(self._singles):
             single.close()
         if self._server is not None:
@@ -177,7 +171,7 @@ class HttpFront:
             case http_rules.Listen():
                 await self._listen(decision, exchange)
             case http_rules.End():
-                session = self._find(decision.session, exchange)
+                session = self._sessions.find(decision.session, exchange.principal)
                 if session is not None:
                     session.close()
                 await (
@@ -246,7 +240,7 @@ class HttpFront:
 
     async def _begin(self, decision: http_rules.Begin, request: _Request) -> None:
         options = self._options
-        if len(self._sessions) >= options.max_sessions and not self._make_room():
+        if not self._sessions.make_room():
             await _refuse(request.send, http_rules.busy("Too many sessions are open", decision.part.id))
             return
         session = SessionLink(
@@ -255,7 +249,7 @@ class HttpFront:
             backlog_bytes=options.backlog_bytes,
             resume_bytes=options.resume_bytes,
             retry_ms=options.retry_ms,
-            forget=self._forget,
+            forget=self._sessions.forget,
             abort=self._abort,
         )
         session.principal = request.principal
@@ -264,11 +258,11 @@ class HttpFront:
         except TransportError as fault:
             await _refuse(request.send, http_rules.busy(fault.message, decision.part.id))
             return
-        self._sessions[session.id] = session
+        self._sessions.add(session)
         await self._post(session, (decision.part,), None, request, opening=True)
 
     async def _deliver(self, decision: http_rules.Deliver, request: _Request) -> None:
-        session = self._find(decision.session, request)
+        session = self._sessions.find(decision.session, request.principal)
         if session is None:
             await _refuse(request.send, http_rules.unknown_session())
             return
@@ -291,7 +285,7 @@ class HttpFront:
             refuse = http_rules.refusal(400, http_rules.INVALID_REQUEST, fault.message, parts[0].id)
             await _refuse(request.send, refuse)
             return
-        with self._busy(session):
+        with self._sessions.busy(session):
             session.deliver(parts, request.public())
             if reply is None:
                 await respond(request.send, 202, b"", [(names.SESSION.encode(), session.id.encode())])
@@ -299,7 +293,7 @@ class HttpFront:
                 await self._reply(reply, request)
 
     async def _listen(self, decision: http_rules.Listen, request: _Request) -> None:
-        session = self._find(decision.session, request)
+        session = self._sessions.find(decision.session, request.principal)
         if session is None:
             await _refuse(request.send, http_rules.unknown_session())
             return
@@ -308,7 +302,7 @@ class HttpFront:
             why = "the events after this id are no longer kept"
             await _refuse(request.send, http_rules.refusal(400, http_rules.INVALID_REQUEST, why))
             return
-        with self._busy(session):
+        with self._sessions.busy(session):
             await self._reply(reply, request)
 
     async def _reply(self, reply: Reply, request: _Request) -> None:
@@ -326,54 +320,6 @@ class HttpFront:
         client = self._clients.get(reply)
         if client is not None and self._server is not None:
             self._server.abort(client)
-
-    # Sessions
-
-    def _find(self, session_id: str, request: _Request) -> SessionLink | None:
-        session = self._sessions.get(session_id)
-        return None if session is None or session.principal != request.principal else session
-
-    def _make_room(self) -> bool:
-        """End the session that was silent longest; return whether there was one."""
-        for session in self._sessions.values():
-            if not session.busy:
-                session.end(TransportError("idle", "the session made room for a new one"))
-                return True
-        return False
-
-    def _forget(self, session: SessionLink) -> None:
-        self._sessions.pop(session.id, None)
-        self._seen.pop(session.id, None)
-
-    @contextmanager
-    def _busy(self, session: SessionLink) -> Generator[None]:
-        """Hold a session while a request of it is served; without another one it will have ended in time."""
-        session.busy += 1
-        self._seen.pop(session.id, None)
-        try:
-            yield
-        finally:
-            session.busy -= 1
-            if not session.busy and not session.over:
-                self._rest(session)
-
-    def _rest(self, session: SessionLink) -> None:
-        loop = asyncio.get_running_loop()
-        self._sessions.move_to_end(session.id)
-        self._seen[session.id] = loop.time()
-        if self._sweeper is None and not self._stopping:
-            self._sweeper = loop.call_later(self._options.idle_s, self._sweep)
-
-    def _sweep(self) -> None:
-        self._sweeper = None
-        loop = asyncio.get_running_loop()
-        idle_s = self._options.idle_s
-        while self._seen:
-            session_id, seen = next(iter(self._seen.items()))
-            if seen + idle_s > loop.time():
-                self._sweeper = loop.call_at(seen + idle_s, self._sweep)
-                return
-            self._sessions[session_id].end(TransportError("idle", f"the session was silent for {idle_s:g} s"))
 
 
 @dataclass(slots=True)
