@@ -6,7 +6,6 @@ Owns the table of open questions: passed to a legacy core under ids of its conne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,12 +22,24 @@ from gateway.protocol.jsonrpc import Envelope
 from transports.base import Id, Origin
 
 if TYPE_CHECKING:
+    from gateway.calls.ports import Timer
     from gateway.calls.session import Session
 
+HELD_S = 30.0
+"""How long a question that may be about several calls waits for all but one of them to end."""
 _WHOSE = (
-    "calls of several clients are in flight, and {peer} does not say which of them `{method}` is about; "
+    "several calls are in flight, and {peer} does not say which of them `{method}` is about; "
     "it can be asked when one call at a time is in flight"
 )
+
+
+class Held(msgspec.Struct, eq=False):
+    """A question that waits to be told whose it is."""
+
+    ask: PeerAsk
+    calls: list[Call]
+    """The calls that it may be about: those that were in flight when it came."""
+    timer: Timer
 
 
 class PeerAsk:
@@ -62,13 +73,15 @@ class Asks:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._of_core: dict[tuple[int, Id], PeerAsk] = {}
+        self._held: list[Held] = []
         self.suspensions = Suspensions(session, self)
 
     def peer_asked(self, peer: Peer, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
         """One request of a peer: passed to the core, or answered with why it cannot be."""
         session = self._session
         method = envelope.method
-        call = about(session, peer, origin)
+        calls = candidates(session, peer, origin)
+        call = calls[0] if len(calls) == 1 else None
         seq = session.tap.record(
             "request",
             "peer>",
@@ -90,25 +103,71 @@ class Asks:
         if len(peer.asks) >= peer.limit:
             self.refuse(ask, -32000, "too many questions are open", known=False)
             return
-        if call is None and is_ambiguous(session, peer, origin):
-            self.refuse(ask, METHOD_NOT_FOUND, _WHOSE.format(peer=peer.name, method=method))
-            return
+        if origin is None or origin.about is None:
+            for one in calls:
+                session.exchange.manners_of(peer.name).asked(one.method, one.name)
+        if len(calls) > 1:
+            self._hold(ask, calls)
+        else:
+            self._put(ask)
+
+    def _put(self, ask: PeerAsk) -> None:
+        """Put a question to the core of its call, or to the one that can be asked outside of calls."""
+        session = self._session
+        call = ask.call
         core = call.core if call is not None else None
         if core is None:
             core = next((core for core in session.cores if core.era == "legacy"), None)
         is_away = call is not None and call.suspended
         if core is None or (core.is_closed and not is_away):
-            self.refuse(ask, METHOD_NOT_FOUND, f"nobody is there to answer `{method}`")
+            self.refuse(ask, METHOD_NOT_FOUND, f"nobody is there to answer `{ask.method}`")
         elif core.era == "legacy":
             self._pass_on(ask, core)
-        elif call is None or not call.can(method, ask.params):
-            self.refuse(ask, METHOD_NOT_FOUND, f"this client cannot be asked `{method}`")
+        elif call is None or not call.can(ask.method, ask.params):
+            self.refuse(ask, METHOD_NOT_FOUND, f"this client cannot be asked `{ask.method}`")
         else:
             ask.peer.asks[ask.id] = ask
             self.suspensions.gather(ask, call)
 
+    def _hold(self, ask: PeerAsk, calls: list[Call]) -> None:
+        """Keep a question until all calls but one have ended that it may be about: it is that one's then."""
+        ask.peer.asks[ask.id] = ask
+        host = self._session.exchange.host
+        held = Held(ask, calls, host.later(HELD_S, lambda: self._held_for_too_long(ask)))
+        self._held.append(held)
+
+    def settle(self, peer: Peer) -> None:
+        """A call has left a connection: a question may be about one call alone now."""
+        for held in [held for held in self._held if held.ask.peer is peer]:
+            held.calls = _narrowed([call for call in held.calls if peer.awaits(call)])
+            if len(held.calls) <= 1 and self._unhold(held.ask):
+                held.ask.call = next(iter(held.calls), None)
+                self._put(held.ask)
+
+    def _unhold(self, ask: PeerAsk) -> bool:
+        """Take a question from those that wait, and say whether it was one."""
+        held = next((held for held in self._held if held.ask is ask), None)
+        if held is None:
+            return False
+        held.timer.cancel()
+        self._held.remove(held)
+        return True
+
+    def _held_for_too_long(self, ask: PeerAsk) -> None:
+        if self._unhold(ask):
+            self.refuse(ask, METHOD_NOT_FOUND, _WHOSE.format(peer=ask.peer.name, method=ask.method))
+
+    def close(self) -> None:
+        """The session ends: no timer is to outlive it."""
+        for held in self._held:
+            held.timer.cancel()
+        self._held.clear()
+        self.suspensions.close()
+
     def peer_lost(self, peer: Peer) -> None:
         """A peer has gone: nobody needs the answers to its questions any more."""
+        for held in [held for held in self._held if held.ask.peer is peer]:
+            self._unhold(held.ask)
         for key, ask in list(self._of_core.items()):
             if ask.peer is peer:
                 del self._of_core[key]
@@ -170,6 +229,7 @@ class Asks:
         if ask is None:
             return
         params = msgspec.json.decode(envelope.params, type=dict[str, Any])
+        self._unhold(ask)
         self.suspensions.withdraw(ask)
         if ask.core is not None and ask.core_id is not None:
             self._of_core.pop((id(ask.core), ask.core_id), None)
@@ -219,33 +279,33 @@ def about(session: Session, peer: Peer, origin: Origin | None) -> Call | None:
     """
     if origin is not None and origin.about is not None:
         return peer.pending.get(origin.about)
-    found: Call | None = None
-    for call in reversed(peer.pending.values()):
-        core = call.core
-        if core is None or call.session is not session or call.method == LISTEN:
-            continue
-        if found is None:
-            found = call
-        elif found.core is not core:
-            return None
-    if found is None or found.core is None:
-        return None
-    if found.core.era == "legacy" or found.method in mcp.INPUT_REQUIRED:
-        return found
-    return next((call for call in _of_core(peer, found.core) if call.method in mcp.INPUT_REQUIRED), None)
+    calls = _narrowed(_in_flight(session, peer))
+    return calls[0] if len(calls) == 1 else None
 
 
-def is_ambiguous(session: Session, peer: Peer, origin: Origin | None) -> bool:
-    """Whether calls of several cores are in flight at a peer that does not say which one it speaks about."""
+def candidates(session: Session, peer: Peer, origin: Origin | None) -> list[Call]:
+    """Return the calls that a peer's question may be about: one where that is known, none where it is about none.
+
+    What one connection of a core has in flight is one agent's: its last call stands for all of them.
+    """
     if origin is not None and origin.about is not None:
-        return False
-    cores = {
-        id(call.core)
+        call = peer.pending.get(origin.about)
+        return [call] if call is not None else []
+    return _narrowed(_in_flight(session, peer))
+
+
+def _narrowed(calls: list[Call]) -> list[Call]:
+    """Return the one call that stands for all of those in flight, where they are of one core; else all of them."""
+    core = calls[-1].core if calls else None
+    if core is None or any(call.core is not core for call in calls):
+        return calls
+    able = [call for call in calls if core.era == "legacy" or call.method in mcp.INPUT_REQUIRED]
+    return able[-1:]
+
+
+def _in_flight(session: Session, peer: Peer) -> list[Call]:
+    return [
+        call
         for call in peer.pending.values()
         if call.core is not None and call.session is session and call.method != LISTEN
-    }
-    return len(cores) > 1
-
-
-def _of_core(peer: Peer, core: Core) -> Iterator[Call]:
-    return (call for call in reversed(peer.pending.values()) if call.core is core)
+    ]

@@ -23,6 +23,17 @@ class _Question(msgspec.Struct):
 _read: msgspec.json.Decoder[_Question] = msgspec.json.Decoder(_Question)
 
 
+def can_be_asked(capabilities: bytes) -> bool:
+    """Whether a client that says this of itself can be asked anything that a capability is known for."""
+    if len(capabilities) <= len(b"{}"):
+        return False
+    try:
+        found = msgspec.json.decode(capabilities, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:
+        return False
+    return any(need in found for need in mcp.ASK_METHODS.values())
+
+
 def declares(capabilities: dict[str, Any], method: str, params: bytes) -> bool | None:
     """Whether a client can be asked `method` with these params; None where no capability is known for it."""
     need = mcp.ASK_METHODS.get(method)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from gateway.calls.catalog import Judge
 from gateway.calls.core_state import Core
 from gateway.calls.handshake import Handshake
+from gateway.calls.manners import Manners
 from gateway.calls.peer_state import LISTEN, Client, Peer
-from gateway.calls.request import Request, client_of, read_meta
+from gateway.calls.seat import Queue, Seat
 from gateway.calls.session import Session
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import Fault
 from transports.base import Hello, Link
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 SWEEP_S = 0.25
 """How often deadlines are looked at while calls are in flight. Nothing runs while none is."""
-MOST_LEGACY = 8
-"""Connections to one legacy peer that one stateless session holds for clients of different capabilities."""
 MOST_TOLD = 1000
 """Sentences that are remembered as told: peers choose the names in them."""
 
@@ -37,82 +35,6 @@ SHARED_CAPABILITIES: dict[str, dict[str, object]] = {
     "roots": {"listChanged": True},
 }
 """What a shared peer is told that its client can do: whether the core of a call can is checked when it is asked."""
-
-
-class Seat:
-    """A place at a session's peer table: one configured peer, and the connections to it."""
-
-    def __init__(self, exchange: Exchange, name: str, config: PeerConfig, shared: Peer | None) -> None:
-        self._exchange = exchange
-        self.name = name
-        self.config = config
-        self.peers: list[Peer] = [shared] if shared is not None else []
-        self._is_shared = shared is not None
-
-    def peer(self, session: Session, request: Request) -> Peer:
-        """Return the connection that a request of a core goes to; a new one where none fits its client."""
-        peers = self.peers
-        if peers and (
-            self._is_shared or (len(peers) == 1 and (request.core.era == "legacy" or peers[0].is_modern))
-        ):
-            return peers[0]
-        client = self._client(request)
-        fitting: Peer | None = None
-        for peer in peers:
-            if peer.is_modern and peer.is_ready:
-                return peer
-            if peer.client.can_share(client):
-                # Beside a suspended call, nobody could say which of the two the peer asks about next.
-                if request.method not in mcp.INPUT_REQUIRED or not session.suspensions.any_at(
-                    peer, but_of=request.core
-                ):
-                    return peer
-                fitting = fitting or peer
-        if len(peers) >= MOST_LEGACY:
-            idle = next((peer for peer in peers if peer.is_idle), None)
-            if idle is None:
-                return fitting or self._refusing(client)
-            peers.remove(idle)
-            idle.stop()
-        peer = self._exchange.make_peer(self.name, self.config, client)
-        peer.sessions.append(session)
-        peers.append(peer)
-        return peer
-
-    def _refusing(self, client: Client) -> Peer:
-        """Return what answers a client that is one too many: every connection is in use by another."""
-        peer = self._exchange.make_peer(self.name, self.config, client)
-        peer.state = "stopped"
-        peer.refusal = Fault(
-            code="io",
-            message=f"{self.name} serves {MOST_LEGACY} clients of other capabilities, and calls of all are in flight",
-            reason="overloaded",
-            peer=self.name,
-            advice="Retry when calls in flight have ended",
-        )
-        return peer
-
-    def adjust(self, config: PeerConfig) -> None:
-        """Take over settings that need no new connection."""
-        self.config = config
-        for peer in self.peers:
-            peer.adjust(config)
-
-    def close(self, session: Session) -> None:
-        """The session ends: its own connections too, shared ones only lose it."""
-        for peer in self.peers:
-            if self._is_shared:
-                peer.sessions.remove(session)
-            else:
-                peer.stop()
-
-    def _client(self, request: Request) -> Client:
-        core = request.core
-        if core.client is not None:
-            return core.client
-        if request.meta is None:
-            request.meta = read_meta(request)
-        return client_of(request.meta)
 
 
 class Exchange:
@@ -135,6 +57,7 @@ class Exchange:
         self.on_empty: Callable[[], None] | None = None
         """Called when the last session has ended."""
         self._stateless: dict[str | None, Session] = {}
+        self._manners: dict[str, Manners] = {}
         self._told: set[str] = set()
 
     def accept(self, link: Link, hello: Hello) -> Core:
@@ -201,11 +124,21 @@ class Exchange:
 
     def make_peer(self, name: str, config: PeerConfig, client: Client) -> Peer:
         """Return a peer that is not connected yet."""
-        limit = config.limits.max_in_flight or self.config.limits.max_in_flight_per_peer
-        peer = Peer(name, config, self.host, client=client, limit=limit)
+        peer = Peer(name, config, self.host, client=client, limit=self._limit(config))
         peer.shakes = self._shake
         peer.most_depth = self.config.limits.max_json_depth
         return peer
+
+    def make_queue(self, name: str, config: PeerConfig, client: Client) -> Queue:
+        """Return a place where calls wait for a connection of their own to a peer."""
+        return Queue(name, config, self.host, client=client, limit=self._limit(config))
+
+    def _limit(self, config: PeerConfig) -> int:
+        return config.limits.max_in_flight or self.config.limits.max_in_flight_per_peer
+
+    def manners_of(self, name: str) -> Manners:
+        """Return what is known of the calls of a configured peer."""
+        return self._manners.setdefault(name, Manners())
 
     def _make_shared(self, name: str, config: PeerConfig) -> Peer:
         client = Client(
@@ -214,12 +147,13 @@ class Exchange:
             capabilities=jsonrpc.encode(SHARED_CAPABILITIES),
         )
         peer = self.make_peer(name, config, client)
+        peer.on_left = lambda call, _: call.session.asks.settle(peer)
         self.shared[name] = peer
         return peer
 
     def _shake(self, peer: Peer) -> None:
         modern = any(core.era == "modern" for session in peer.sessions for core in session.cores)
-        Handshake(peer, "modern" if modern else "legacy").start()
+        Handshake(peer, peer.likely or ("modern" if modern else "legacy")).start()
 
     def watch(self) -> None:
         """Have deadlines looked at until no call is in flight."""
@@ -242,7 +176,7 @@ class Exchange:
             self.watch()
 
     def _peers(self) -> list[Peer]:
-        own = [peer for session in self.sessions for seat in session.seats.values() for peer in seat.peers]
+        own = [peer for session in self.sessions for seat in session.seats.values() for peer in seat.holders]
         return list(dict.fromkeys((*self.shared.values(), *own)))
 
     def failed(self, fault: Exception) -> None:
@@ -276,6 +210,7 @@ class Exchange:
         self.config = config
         gone = set(replaced)
         for name in gone:
+            self._manners.pop(name, None)
             shared = self.shared.pop(name, None)
             if shared is not None:
                 shared.stop()

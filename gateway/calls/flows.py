@@ -274,7 +274,7 @@ class Flows:
             if params is not None:
                 call.params = params
             call.name = original
-            session.submit(call, session.seats[peer].peer(session, request))
+            session.submit(call, session.seats[peer].peer(session, request, original))
 
         run(session, self._fetch_unknown(request, list_method), found)
 
@@ -294,7 +294,7 @@ class Flows:
             elif request.method in ("resources/subscribe", "resources/unsubscribe"):
                 session.subscriptions.subscription_at(peer, request, uri)
             elif not self._resumes(request, peer, uri):
-                session.submit(call, session.seats[peer].peer(session, request))
+                session.submit(call, session.seats[peer].peer(session, request, uri))
 
         run(session, self._fetch_unknown(request, "resources/list", "resources/templates/list"), found)
 
@@ -309,7 +309,7 @@ class Flows:
     def _fetch_unknown(self, request: Request, *methods: str) -> Flow:
         session = self._session
         for method in methods:
-            peers = [seat.peer(session, request) for seat in session.seats.values()]
+            peers = [seat.lister(session, request) for seat in session.seats.values()]
             unknown = [peer for peer in peers if not session.catalog.knows(peer.name, method)]
             yield from self._fetch(method, unknown)
 

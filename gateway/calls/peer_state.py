@@ -108,6 +108,10 @@ class Peer:
         self.delivered: int | None = None
         self.shakes: Callable[[Peer], None] | None = None
         """Starts the handshake; set by the exchange."""
+        self.likely: mcp.Era | None = None
+        """The era that it is known to be of before it has said so, as another connection to it is."""
+        self.on_left: Callable[[Call, Reply | None], None] | None = None
+        """Told of each call that is not waited for here any more, and of what it ended with, if anything."""
         self.wants = Wants()
         self._settled: list[Callable[[], None]] = []
         self._next_id = 0
@@ -131,6 +135,27 @@ class Peer:
         if self.state in ("idle", "failed"):
             self.state = "starting"
             self.host.connect(self)
+
+    @property
+    def patience_ns(self) -> int:
+        """How long a call waits for it to be ready: once to be reached, once to shake hands."""
+        return int(self.config.start_timeout_s * 2e9)
+
+    @property
+    def unready(self) -> Fault:
+        """Why a call that has waited for that long was not sent."""
+        return Fault(
+            code="timeout",
+            message=f"{self.name} was not ready in time",
+            reason="not_ready",
+            peer=self.name,
+            advice="See what `tieline check` says of it, or raise its `start_timeout_s`",
+        )
+
+    def left(self, call: Call, reply: Reply | None = None) -> None:
+        """A call is not waited for here any more."""
+        if self.on_left is not None:
+            self.on_left(call, reply)
 
     def stop(self) -> None:
         """End the connection for good."""

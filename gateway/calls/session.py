@@ -31,9 +31,10 @@ from gateway.protocol.jsonrpc import Envelope
 from transports.base import Hello, Id, Link, Origin, TransportError
 
 if TYPE_CHECKING:
-    from gateway.calls.exchange import Exchange, Seat
+    from gateway.calls.exchange import Exchange
     from gateway.calls.ports import Timer
     from gateway.calls.results import Results
+    from gateway.calls.seat import Seat
     from gateway.config.model import Config
 
 
@@ -192,7 +193,7 @@ class Session:
         """Record a request and send it to a peer of `seat`, translated where the eras differ."""
         if self.resumes(request, seat.name, name):
             return
-        peer = seat.peer(self, request)
+        peer = seat.peer(self, request, name)
         call = self.open_call(request, peer=seat.name, name=name)
         if call is None:
             return
@@ -289,7 +290,7 @@ class Session:
                 self.answered(call, Reply(fault=peer.stopping))
                 return
             call.peer = peer
-            call.deadline = self.tap.now() + int(peer.config.start_timeout_s * 2e9)
+            call.deadline = self.tap.now() + peer.patience_ns
             peer.waiting.append(call)
             self.exchange.watch()
             peer.start()
@@ -342,6 +343,7 @@ class Session:
         self.tap.record("drop", "inside", peer=name, re=call.seq, x={"reason": reason})
         if leg.peer is not None:
             leg.peer.give_up(leg, reason=reason)
+            leg.peer.left(leg)
         if call.core is not None:
             call.core.withdraw(call, reason)
 
@@ -366,7 +368,8 @@ class Session:
         name = peer.name if peer is not None else ""
         self.tap.record("timeout", "inside", peer=name, re=call.seq)
         was_sent = peer is not None and peer.forget(call)
-        self.answered(call, Reply(fault=_late(call, name)))
+        late = peer.unready if peer is not None and call.peer_id is None else _late(call, name)
+        self.answered(call, Reply(fault=late))
         if peer is not None and was_sent:
             peer.cancel(call, reason="deadline")
             peer.damage.was_silent(call)
@@ -389,6 +392,8 @@ class Session:
 
     def answered(self, call: Call, reply: Reply) -> None:
         """A call has ended: give the reply to whoever waits for it."""
+        if call.peer is not None:
+            call.peer.left(call, reply)
         if call.shape == "to_legacy":
             if reply.result:
                 info = call.peer.info if call.peer is not None else b""
@@ -529,7 +534,7 @@ class Session:
         self.subscriptions.close()
         for seat in self.seats.values():
             seat.close(self)
-        self.suspensions.close()
+        self.asks.close()
         self.tap.close()
 
     def _pong(self, request: Request) -> None:
@@ -586,14 +591,6 @@ def _broken_promise(call: Call, peer: str, why: str) -> Fault:
 
 
 def _late(call: Call, name: str) -> Fault:
-    if call.peer_id is None:
-        return Fault(
-            code="timeout",
-            message=f"{name} was not ready in time",
-            reason="not_ready",
-            peer=name,
-            advice="See what `tieline check` says of it, or raise its `start_timeout_s`",
-        )
     return Fault(
         code="timeout",
         message=f"{name} has not answered `{call.method}` in time",

@@ -22,8 +22,6 @@ from gateway.protocol import jsonrpc, mcp
 
 if TYPE_CHECKING:
     from gateway.calls.asks import Asks, PeerAsk
-    from gateway.calls.core_state import Core
-    from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Timer
     from gateway.calls.session import Session
 
@@ -72,15 +70,6 @@ class Suspensions:
         self._used: dict[Call, set[str]] = {}
         """Names of the answers that came with a call itself and have been given to its peer."""
         self._count = 0
-
-    def any_at(self, peer: Peer, *, but_of: Core) -> bool:
-        """Whether a call of another core than that waits at a connection for its core's answers."""
-        if not self._gathering and not self._suspended:
-            return False
-        return any(
-            waiting.call.peer is peer and waiting.call.core is not but_of and waiting.reply is None
-            for waiting in (*self._gathering.values(), *self._suspended.values())
-        )
 
     def withdraw(self, ask: PeerAsk) -> None:
         """A peer has taken back a question."""
@@ -239,6 +228,7 @@ class Suspensions:
             self._asks.refuse(ask, -32000, "the client has not come back with an answer")
         if waiting.call.peer is not None:
             waiting.call.peer.give_up(waiting.call, reason="the client has not come back with an answer")
+            waiting.call.peer.left(waiting.call)
 
     def _forget_suspended(self, waiting: Suspended) -> None:
         waiting.timer.cancel()

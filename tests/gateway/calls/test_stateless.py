@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.calls.exchange import MOST_LEGACY
+from gateway.calls.seat import MOST_LEGACY
 from gateway.calls.session import STATELESS_IDLE_S
 from gateway.config.model import LimitsConfig
 from tests.gateway.calls.kit import Client, Desk, Message, Service, Wire, text
@@ -41,27 +41,6 @@ def test_whoever_comes_back_in_time_keeps_the_session() -> None:
     assert desk.exchange.sessions == []
 
 
-def test_a_question_that_may_be_about_anothers_call_is_put_to_nobody() -> None:
-    desk = Desk()
-    calc = desk.services["calc"]
-    ann, bob = desk.core("modern", ephemeral=True), desk.core("modern", ephemeral=True)
-    ann.calls(id=1)
-    bob.calls(id=1)
-    first, second = calc.gets("tools/call"), calc.gets("tools/call")
-    calc.asks("elicitation/create", id="q")
-    desk.passes(1)
-
-    assert "does not say which" in calc.gets()["error"]["message"]
-    assert ann.hears_nothing
-    assert bob.hears_nothing
-    calc.answers(second, text("3"))
-    assert bob.gets_result()["content"]
-    calc.asks("elicitation/create", id="q")
-    desk.passes(1)
-    assert ann.gets_result()["resultType"] == "input_required"
-    assert first
-
-
 def suspends(core: Client, wire: Wire, id_: str) -> None:
     """Have a call be answered with a question, for which its core goes away."""
     core.calls()
@@ -87,26 +66,6 @@ def test_a_call_beside_a_suspended_one_has_a_connection_of_its_own_and_can_be_as
     desk.core("modern", ephemeral=True).calls()
     assert len(calc.wires) == 2
     assert calc.gets("tools/call")
-
-
-def test_where_every_connection_has_a_suspended_call_one_is_shared() -> None:
-    desk = Desk()
-    calc = desk.services["calc"]
-    for number in range(MOST_LEGACY):
-        core = desk.core("modern", ephemeral=True)
-        core.calls()
-        wire = next(wire for wire in calc.wires if not wire.hears_nothing)
-        wire.gets("tools/call")
-        wire.says({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {}})
-        desk.passes(0.1)
-        assert core.gets_result()["resultType"] == "input_required"
-        core.leaves()
-    assert len(calc.wires) == MOST_LEGACY
-    last = desk.core("modern", ephemeral=True)
-    last.calls()
-
-    assert len(calc.wires) == MOST_LEGACY
-    assert calc.wires[0].gets("tools/call")
 
 
 def test_a_question_about_a_suspended_call_waits_for_its_core_and_is_not_put_to_the_next_caller() -> None:
@@ -154,7 +113,7 @@ def test_a_log_line_that_may_be_about_anothers_call_reaches_nobody() -> None:
     calc = desk.services["calc"]
     ann, bob = desk.core("modern", ephemeral=True), desk.core("modern", ephemeral=True)
     for core in (ann, bob):
-        core.calls(**{"io.modelcontextprotocol/logLevel": "debug"})
+        core.asks("tools/list", {"_meta": {"io.modelcontextprotocol/logLevel": "debug"}})
     calc.tells("notifications/message", {"level": "error", "data": "secret"})
 
     assert ann.hears_nothing
@@ -191,7 +150,7 @@ def test_what_a_client_can_is_the_same_in_any_order() -> None:
     desk = Desk()
     orders: tuple[Message, ...] = ({"roots": {}, "sampling": {}}, {"sampling": {}, "roots": {}})
     for capabilities in orders:
-        desk.core("modern", ephemeral=True, capabilities=capabilities).calls()
+        desk.core("modern", ephemeral=True, capabilities=capabilities).asks("tools/list")
 
     assert len(desk.services["calc"].wires) == 1
 
