@@ -113,9 +113,9 @@ class App:
         """Offer a function as a tool under its own name.
 
         Its parameters must be annotated: they become the input schema, with the texts of the docstring's
-        `Args:`. A parameter annotated `kit.Context` is given the context of the call. A returned
-        `msgspec.Struct` becomes structured content with an output schema; its text is what its `text()`
-        gives, or its JSON.
+        `Args:`, or of a `msgspec.Meta(description=...)` in the annotation. A parameter annotated `kit.Context`
+        is given the context of the call. A returned `msgspec.Struct` becomes structured content with an output
+        schema; its text is what its `text()` gives, or its JSON.
         """
 
         def register(function: F) -> F:

@@ -19,7 +19,11 @@ from adapters.lsp.wire import SEVERITIES, Severity
 from adapters.lsp.workspace import Workspace
 
 Json: TypeAlias = dict[str, Any]
-Line = Annotated[int, msgspec.Meta(ge=1)]
+From1 = Annotated[int, msgspec.Meta(ge=1)]
+Name = Annotated[str, msgspec.Meta(description="Its name, or a dotted name as in `Class.method`.")]
+File = Annotated[str, msgspec.Meta(description="A file, relative to the root.")]
+Line = Annotated[From1 | None, msgspec.Meta(description="A line of that file, from 1.")]
+Column = Annotated[From1 | None, msgspec.Meta(description="A character of that line, from 1.")]
 MAX_ITEMS = 500
 PUSH_S = 5.0
 
@@ -122,76 +126,36 @@ class Code:
         self._space = workspace
 
     async def definition(
-        self,
-        ctx: kit.Context,
-        symbol: str = "",
-        path: str = "",
-        line: Line | None = None,
-        column: Line | None = None,
+        self, ctx: kit.Context, symbol: Name = "", path: File = "", line: Line = None, column: Column = None
     ) -> Places:
         """Find where a symbol is defined.
 
         Name it by `symbol` alone, by `symbol` in a `path` (and `line`), or by `path`, `line` and `column`.
-
-        Args:
-            symbol: Its name, or a dotted name as in `Class.method`.
-            path: A file, relative to the root.
-            line: A line of that file, from 1.
-            column: A character of that line, from 1.
         """
         client, where = await self._locate(ctx, "definitionProvider", symbol, path, line, column)
         return await self._places(ctx, client, "textDocument/definition", where)
 
     async def references(
-        self,
-        ctx: kit.Context,
-        symbol: str = "",
-        path: str = "",
-        line: Line | None = None,
-        column: Line | None = None,
+        self, ctx: kit.Context, symbol: Name = "", path: File = "", line: Line = None, column: Column = None
     ) -> Places:
-        """Find every use of a symbol, its declaration included. It is named as for `definition`.
-
-        Args:
-            symbol: Its name, or a dotted name as in `Class.method`.
-            path: A file, relative to the root.
-            line: A line of that file, from 1.
-            column: A character of that line, from 1.
-        """
+        """Find every use of a symbol, its declaration included. It is named as for `definition`."""
         client, where = await self._locate(ctx, "referencesProvider", symbol, path, line, column)
         asked = {**where, "context": {"includeDeclaration": True}}
         return await self._places(ctx, client, "textDocument/references", asked)
 
     async def hover(
-        self,
-        ctx: kit.Context,
-        symbol: str = "",
-        path: str = "",
-        line: Line | None = None,
-        column: Line | None = None,
+        self, ctx: kit.Context, symbol: Name = "", path: File = "", line: Line = None, column: Column = None
     ) -> Hover:
-        """Show the type and the documentation of a symbol. It is named as for `definition`.
-
-        Args:
-            symbol: Its name, or a dotted name as in `Class.method`.
-            path: A file, relative to the root.
-            line: A line of that file, from 1.
-            column: A character of that line, from 1.
-        """
+        """Show the type and the documentation of a symbol. It is named as for `definition`."""
         client, where = await self._locate(ctx, "hoverProvider", symbol, path, line, column)
-        ask = "textDocument/hover"
-        answer, complete = await self._space.settle(ctx, ask, lambda: client.request(ask, where))
+        answer, complete = await self._ask(ctx, client, "textDocument/hover", where)
         found = wire.read(answer or {}, wire.Hover)
         asked = wire.read(where["position"], wire.Position)
         place = self._place(client, where["textDocument"]["uri"], found.range or wire.Range(asked, asked))
         return Hover(content=found.markdown, place=place, **_said(client, complete=complete))
 
-    async def document_symbols(self, ctx: kit.Context, path: str) -> Symbols:
-        """List the classes, functions and variables of a file.
-
-        Args:
-            path: A file, relative to the root.
-        """
+    async def document_symbols(self, ctx: kit.Context, path: File) -> Symbols:
+        """List the classes, functions and variables of a file."""
         client = await self._able(ctx, "documentSymbolProvider")
         found, complete = await self._symbols(ctx, client, path)
         return Symbols(path=path, symbols=found, **_said(client, complete=complete))
@@ -283,8 +247,7 @@ class Code:
             raise kit.ToolError(
                 "invalid_request", f"{client.name} cannot search by name alone; say a path too"
             )
-        ask = "workspace/symbol"
-        answer, _ = await self._space.settle(ctx, ask, lambda: client.request(ask, {"query": name}))
+        answer, _ = await self._ask(ctx, client, "workspace/symbol", {"query": name})
         found = [each for each in wire.read(answer or [], list[wire.Symbol]) if each.name == name]
         if container:
             found = [each for each in found if (each.container_name or "").endswith(container)]
@@ -301,8 +264,12 @@ class Code:
         units = to_units(text, begin + (find_name(text[begin:], name) or 0), client.encoding)
         return {"textDocument": {"uri": location.file}, "position": {"line": line, "character": units}}
 
+    async def _ask(self, ctx: kit.Context, client: Client, method: str, asked: Json) -> tuple[Any, bool]:
+        """The server's answer, and whether it was the whole one."""
+        return await self._space.settle(ctx, method, lambda: client.request(method, asked))
+
     async def _places(self, ctx: kit.Context, client: Client, method: str, asked: Json) -> Places:
-        answer, complete = await self._space.settle(ctx, method, lambda: client.request(method, asked))
+        answer, complete = await self._ask(ctx, client, method, asked)
         listed = wire.read_locations(answer)
         places = [self._place(client, each.file, each.span) for each in listed[:MAX_ITEMS]]
         places.sort(key=lambda place: (place.path, place.line, place.column))
@@ -310,9 +277,8 @@ class Code:
 
     async def _symbols(self, ctx: kit.Context, client: Client, path: str) -> tuple[list[Symbol], bool]:
         lines = lines_of(self._space.open(client, path))
-        ask = "textDocument/documentSymbol"
         asked: Json = {"textDocument": {"uri": self._space.uri(path)}}
-        answer, complete = await self._space.settle(ctx, ask, lambda: client.request(ask, asked))
+        answer, complete = await self._ask(ctx, client, "textDocument/documentSymbol", asked)
         found: list[Symbol] = []
 
         def add(each: wire.Symbol, container: str) -> None:
@@ -338,7 +304,7 @@ class Code:
         uri, ask = self._space.uri(path), "textDocument/diagnostic"
         asked: Json = {"textDocument": {"uri": uri}}
         if client.capabilities.get("diagnosticProvider") or ask in client.registered:
-            answer, complete = await self._space.settle(ctx, ask, lambda: client.request(ask, asked))
+            answer, complete = await self._ask(ctx, client, ask, asked)
             items = wire.read(answer or {}, wire.Report).items
         else:
             items, complete = await self._pushed(client, uri)
