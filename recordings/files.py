@@ -18,6 +18,7 @@ from recordings.errors import LockedError, NotARecordingError, RecordingError
 FRAMES = "frames.jsonl"
 SEALED_FRAMES = "frames.jsonl.zst"
 INDEX = "index"
+REPLAY_INDEX = "index.replay"
 SEALED = "sealed"
 HEADER = "recording.json"
 BLOBS = "blobs"

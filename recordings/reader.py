@@ -28,6 +28,9 @@ from recordings.segment import BadLineError, Scanned, Tally, decode, scan
 State: TypeAlias = Literal["live", "broken-off", "sealed"]
 """Being written now; left unsealed by a writer that is gone; ended in order."""
 
+PROGRESS_BYTES = 4 * 1024 * 1024
+"""How much is read between two words on progress."""
+
 
 @dataclass
 class Recording:
@@ -66,11 +69,12 @@ class Recording:
 
     def scanned(self) -> Iterator[Scanned]:
         """Every stored line with its place, block lines too. A torn tail is not among them."""
-        yield from scan(self._lines(), Tally())
+        yield from scan(self.lines(), Tally())
 
-    def _lines(self) -> Iterator[bytes]:
+    def lines(self) -> Iterator[bytes]:
+        """Every stored line, block lines too, judged by nobody. Raises `DamagedError` where none are had."""
         if self.state != "sealed":
-            fd = _open(self.path, files.FRAMES)
+            fd = open_file(self.path, files.FRAMES)
             try:
                 left = self.index.bytes
                 for line in lines_of(fd):
@@ -81,7 +85,7 @@ class Recording:
             finally:
                 os.close(fd)
             return
-        fd = _open(self.path, files.SEALED_FRAMES)
+        fd = open_file(self.path, files.SEALED_FRAMES)
         try:
             for chunk in self.index.chunks:
                 yield from chunk_lines(fd, chunk)
@@ -96,7 +100,7 @@ class Recording:
         if self.state != "live":
             yield from self
             return
-        with open(_open(self.path, files.FRAMES), "rb") as file:
+        with open(open_file(self.path, files.FRAMES), "rb") as file:
             rest = b""
             while True:
                 ended = not files.is_locked(self.path)
@@ -104,7 +108,7 @@ class Recording:
                     rest += line
                     if not rest.endswith(b"\n"):
                         break
-                    frame = _decoded(rest, byte=file.tell() - len(rest))
+                    frame = decoded(rest, byte=file.tell() - len(rest))
                     rest = b""
                     if frame.kind != "block":
                         yield migrated(frame, self.header.format)
@@ -116,7 +120,7 @@ class Recording:
         """One frame by its number. Raises `RecordingError` where there is none, `DamagedError` if bad."""
         lines = self._lines_near(seq)
         for line in lines:
-            frame = _decoded(line, byte=0)
+            frame = decoded(line, byte=0)
             if frame.seq == seq and frame.kind != "block":
                 return migrated(frame, self.header.format)
         for frame in self.lost():
@@ -128,12 +132,12 @@ class Recording:
 
     def _lines_near(self, seq: int) -> Iterator[bytes]:
         if self.state != "sealed":
-            yield from (line for line in self._lines() if line.startswith(b'{"seq":%d,' % seq))
+            yield from (line for line in self.lines() if line.startswith(b'{"seq":%d,' % seq))
             return
         place = bisect_right(self.index.chunks, seq, key=lambda chunk: chunk.first) - 1
         if place < 0:
             return
-        fd = _open(self.path, files.SEALED_FRAMES)
+        fd = open_file(self.path, files.SEALED_FRAMES)
         try:
             yield from (
                 line
@@ -168,10 +172,11 @@ class Recording:
         return data
 
 
-def open_recording(path: Path | str) -> Recording:
+def open_recording(path: Path | str, progress: Callable[[int, int], None] | None = None) -> Recording:
     """Open a recording for reading, whatever state it is in.
 
-    A sealed one is opened by its index, whatever its length; another is read through once. Raises
+    A sealed one is opened by its index, whatever its length; another is read through once, and `progress` called
+    now and then with how many bytes are done, of how many. Raises
     `NotARecordingError`, `NewerFormatError`, `DamagedError` (which names the place); warns of a torn tail, of
     holes and of lost requests.
     """
@@ -182,14 +187,20 @@ def open_recording(path: Path | str) -> Recording:
     warnings: list[str] = []
     if (path / files.SEALED).exists():
         state: State = "sealed"
-        index = _sealed_index(path, warnings)
+        index = _sealed_index(path, warnings, progress)
     else:
         state = "live" if files.is_locked(path) else "broken-off"
         builder = IndexBuilder()
-        fd = _open(path, files.FRAMES)
+        fd = open_file(path, files.FRAMES)
         try:
+            size = os.fstat(fd).st_size
+            due = PROGRESS_BYTES
             for scanned in scan(lines_of(fd), builder.tally):
                 builder.see(scanned)
+                if scanned.byte >= due:
+                    due += PROGRESS_BYTES
+                    if progress is not None:
+                        progress(scanned.byte, size)
         finally:
             os.close(fd)
         index = builder.index()
@@ -219,7 +230,7 @@ def _warn(header: Header, index: Index, state: State, warnings: list[str]) -> No
         warnings.append("the recording is incomplete: the session was served while it could not be written")
 
 
-def _sealed_index(path: Path, warnings: list[str]) -> Index:
+def _sealed_index(path: Path, warnings: list[str], progress: Callable[[int, int], None] | None) -> Index:
     try:
         seal = msgspec.json.decode(files.read_small(path, files.SEALED), type=Seal)
     except msgspec.DecodeError:
@@ -235,9 +246,9 @@ def _sealed_index(path: Path, warnings: list[str]) -> Index:
         seal.root,
     ):
         warnings.append("the index was missing or stale and has been rebuilt in memory")
-        fd = _open(path, files.SEALED_FRAMES)
+        fd = open_file(path, files.SEALED_FRAMES)
         try:
-            index = rebuilt_index(fd)
+            index = rebuilt_index(fd, progress)
         finally:
             os.close(fd)
     if (index.frames, index.root) != (seal.frames, seal.root):
@@ -249,27 +260,36 @@ def _sealed_index(path: Path, warnings: list[str]) -> Index:
     return index
 
 
-def _decoded(line: bytes, byte: int) -> Frame:
+def decoded(line: bytes, byte: int) -> Frame:
+    """The frame of a line that begins at a byte. Raises `DamagedError`."""
     try:
         return decode(line)
     except BadLineError as why:
         raise DamagedError(str(why), seq=number_of(line), byte=byte) from None
 
 
-def _open(path: Path, name: str) -> int:
+def open_file(path: Path, name: str) -> int:
+    """A descriptor of a file of a recording. Raises `NotARecordingError` where it is absent."""
     try:
         return os.open(path / name, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         raise NotARecordingError(f"{path} holds no recording: there is no {name}") from None
 
 
-def chunk_lines(fd: int, chunk: Chunk) -> list[bytes]:
-    """The lines of one chunk of an open file. Raises `DamagedError`."""
+def chunk_text(fd: int, chunk: Chunk) -> bytes:
+    """The unpacked lines of one chunk of an open file, in one piece. Raises `DamagedError`."""
     data = os.pread(fd, chunk.length, chunk.offset)
     try:
-        lines = zstandard.ZstdDecompressor().decompress(data)
+        # What it says of itself is looked at first: a few bytes may claim to unpack to any length.
+        claimed = zstandard.get_frame_parameters(data).content_size
+        text = zstandard.ZstdDecompressor().decompress(data) if claimed == chunk.bytes else b""
     except zstandard.ZstdError:
-        lines = b""
-    if len(lines) != chunk.bytes:
+        text = b""
+    if len(text) != chunk.bytes:
         raise DamagedError("the compressed lines do not unpack", seq=chunk.first, byte=chunk.byte)
-    return [line + b"\n" for line in lines.split(b"\n")[:-1]]
+    return text
+
+
+def chunk_lines(fd: int, chunk: Chunk) -> list[bytes]:
+    """The lines of one chunk of an open file. Raises `DamagedError`."""
+    return [line + b"\n" for line in chunk_text(fd, chunk).split(b"\n")[:-1]]

@@ -6,14 +6,17 @@ reads these; each chunk is a frame of its own, so that one can be read without t
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import zstandard
 
 from recordings import files
+from recordings.columns import TableWriter
 from recordings.errors import DamagedError
 from recordings.frame import FORMAT, SETTLES, Frame
 from recordings.segment import Scanned, Tally, scan
@@ -21,6 +24,8 @@ from recordings.segment import Scanned, Tally, scan
 CHUNK_BYTES = 1024 * 1024
 """Lines are compressed together up to about this length: enough to compress well and to be read quickly."""
 LINE_LIMIT = 64 * 1024 * 1024
+TABLE_BYTES = 2 * 1024 * 1024
+"""From this length of lines on, a replay index is left beside the others: shorter ones are read as quickly."""
 _LEVEL = 3
 
 
@@ -98,11 +103,16 @@ def seal_directory(directory: int, path: Path) -> Index:
     room; either way the recording stays as it was.
     """
     fd = os.open(files.FRAMES, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory)
-    try:
-        with files.replacing(directory, files.SEALED_FRAMES) as out:
-            index = _compress(lines_of(fd), out)
-    finally:
-        os.close(fd)
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, fd)
+        out = stack.enter_context(files.replacing(directory, files.SEALED_FRAMES))
+        table = None
+        if os.fstat(fd).st_size >= TABLE_BYTES:
+            beside = stack.enter_context(files.replacing(directory, files.REPLAY_INDEX))
+            table = TableWriter(partial(files.write_whole, beside))
+        index = _compress(lines_of(fd), out, table)
+        if table is not None:
+            table.finish((index.frames, index.last, index.bytes, index.root))
     _compress_blobs(directory)
     files.replace(directory, files.INDEX, msgspec.json.encode(index) + b"\n")
     seal = Seal(frames=index.frames, last=index.last, bytes=index.bytes, root=index.root)
@@ -112,7 +122,7 @@ def seal_directory(directory: int, path: Path) -> Index:
     return index
 
 
-def _compress(lines: Iterable[bytes], out: int) -> Index:
+def _compress(lines: Iterable[bytes], out: int, table: TableWriter | None) -> Index:
     builder = IndexBuilder()
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     pending: list[bytes] = []
@@ -125,6 +135,8 @@ def _compress(lines: Iterable[bytes], out: int) -> Index:
                 pending, size = [], 0
             if not pending:
                 first = frame.seq
+            if table is not None:
+                table.see(frame, scanned.byte, len(scanned.line))
         builder.see(scanned)
         pending.append(scanned.line)
         size += len(scanned.line)
@@ -204,12 +216,17 @@ def chunks_of(fd: int) -> Iterator[tuple[int, bytes]]:
             yield length, b"".join(parts)
 
 
-def rebuilt_index(fd: int) -> Index:
-    """The index over the open `frames.jsonl.zst`, made anew. Raises `DamagedError`."""
+def rebuilt_index(fd: int, progress: Callable[[int, int], None] | None = None) -> Index:
+    """The index over the open `frames.jsonl.zst`, made anew; `progress` in compressed bytes. Raises `DamagedError`."""
     builder = IndexBuilder()
+    size = os.fstat(fd).st_size
 
     def lines() -> Iterator[bytes]:
+        done = 0
         for length, data in chunks_of(fd):
+            done += length
+            if progress is not None:
+                progress(done, size)
             pieces = data.splitlines(keepends=True)
             builder.chunk(length, len(data), number_of(pieces[0]))
             yield from pieces
