@@ -160,17 +160,35 @@ def _change(change: Change) -> str:
         case "order":
             return f"other order{note}"
         case _:
-            return f"{value_text(change.before)}  ->  {value_text(change.after)}{note}"
+            before, after = (_shown(value) for value in (change.before, change.after))
+            start = _parting(before, after)
+            return f"{_cut(before, start)}  ->  {_cut(after, start)}{note}"
 
 
 def value_text(value: msgspec.Raw | bytes | None, chars: int = CHARS) -> str:
     """A JSON value in one line; a long one is cut, and its length is said."""
-    if value is None:
-        return "nothing"
-    whole = printable(bytes(value).decode("utf-8", "backslashreplace"))
+    return _cut(_shown(value), 0, chars)
+
+
+def _shown(value: msgspec.Raw | bytes | None) -> str:
+    return "nothing" if value is None else printable(bytes(value).decode("utf-8", "backslashreplace"))
+
+
+def _cut(whole: str, start: int, chars: int = CHARS) -> str:
     if len(whole) <= chars:
         return whole
-    return f"{whole[:chars]}… ({len(whole):,} characters)"
+    start = min(start, len(whole) - chars)
+    rest = "…" if start + chars < len(whole) else ""
+    return f"{'…' if start else ''}{whole[start : start + chars]}{rest} ({len(whole):,} characters)"
+
+
+def _parting(one: str, other: str) -> int:
+    """Where two long texts are shown from, so that what differs is seen."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if one[:middle] == other[:middle] else (least, middle - 1)
+    return max(0, least - CHARS // 4) if least > CHARS // 2 else 0
 
 
 # JSON

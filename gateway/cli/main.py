@@ -32,6 +32,7 @@ FAMILIES = (
     "show",
     "doctor",
     "export",
+    "diff",
     "bench",
 )
 """Names of commands, in the order of the help; each is also the name of its module."""

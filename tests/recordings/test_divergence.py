@@ -131,6 +131,10 @@ def test_what_was_not_sent_is_shown_as_recorded() -> None:
 def test_long_values_are_cut_and_their_length_is_said() -> None:
     long = msgspec.Raw(msgspec.json.encode("x" * 50_000))
     assert value_text(long) == '"' + "x" * 59 + "… (50,002 characters)"
+    one, other = (msgspec.json.encode("x" * 100 + end + "y" * 100) for end in ("before", "after"))
+    (told,) = changes_text(differences(one, other))
+    assert "xxxbeforeyyy" in told
+    assert "xxxafteryyy" in told
     many = differences(b"{}", msgspec.json.encode({f"k{number:03}": number for number in range(40)}))
     told = changes_text(many)
     assert len(told) == 13

@@ -48,7 +48,8 @@ def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
 
 
 COMMANDS = [
-    "run", "record", "check", "status", "recordings", "frames", "show", "doctor", "export", "demo", "bench",
+    "run", "record", "check", "status", "recordings", "frames", "show", "doctor", "export", "diff", "demo",
+    "bench",
     "tools list", "tools diff", "tools accept",
 ]  # fmt: skip
 
