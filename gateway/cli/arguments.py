@@ -70,7 +70,6 @@ def need_peers(config: Config, path: Path) -> None:
         raise CliError(f"`{path}` names no peers", hint=hint, code=BAD_INPUT)
 
 
-CONFIG_HELP = "`tieline.toml` or another client's JSON. Default: what lies here."
 _ABOUT_FILES = "Name a `tieline.toml`, or the JSON file with `mcpServers` of another client"
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.arguments import CONFIG_HELP, config_path, load_config, need_peers
+from gateway.cli.arguments import config_path, load_config, need_peers
+from gateway.cli.options import ConfigArgument, JsonOption
 from gateway.cli.output import BAD_INPUT, DONE, NO, console, counted, examples, print_json, table
 from gateway.config import Config, ConfigError
 
@@ -22,9 +23,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command(epilog=examples("tieline check", "tieline check .mcp.json --json", "tieline check --dry"))
     def check(
-        config: Annotated[Path | None, typer.Argument(help=CONFIG_HELP)] = None,
+        config: ConfigArgument = None,
         dry: Annotated[bool, typer.Option("--dry", help="Read the file only; start nothing.")] = False,
-        json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        json: JsonOption = False,
     ) -> int:
         """Try each peer of a configuration once.
 

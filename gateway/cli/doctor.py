@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.options import DirArgument, JsonOption
 from gateway.cli.output import (
     BAD_INPUT,
     DONE,
@@ -18,7 +19,7 @@ from gateway.cli.output import (
     tell_error,
     tell_warning,
 )
-from gateway.cli.reading import DIR_HELP, chosen, progress, telling
+from gateway.cli.reading import chosen, progress, telling
 
 if TYPE_CHECKING:
     from recordings.salvage import Report, Salvaged
@@ -35,11 +36,11 @@ def register(app: typer.Typer) -> None:
         )
     )
     def doctor(
-        directory: Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)] = None,
+        directory: DirArgument = None,
         salvage: Annotated[
             Path | None, typer.Option(metavar="OUT", help="Keep what is intact in a new recording.")
         ] = None,
-        json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        json: JsonOption = False,
     ) -> int:
         """Read a recording through, every line, block and blob.
 

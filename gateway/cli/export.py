@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from gateway.cli.options import DirArgument
 from gateway.cli.output import BAD_INPUT, DONE, CliError, examples
-from gateway.cli.reading import DIR_HELP, opened, telling
+from gateway.cli.reading import opened, telling
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +26,7 @@ def register(app: typer.Typer) -> None:
         )
     )
     def export(
-        directory: Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)] = None,
+        directory: DirArgument = None,
         har: Annotated[bool, typer.Option("--har", help="HAR 1.2, an entry a call.")] = False,
         trace: Annotated[bool, typer.Option("--trace", help="Chrome trace, for Perfetto.")] = False,
         json: Annotated[bool, typer.Option("--json", help="One JSON document, for jq.")] = False,

@@ -7,11 +7,11 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.options import DirArgument
 from gateway.cli.output import (
     DONE,
     LONG,
@@ -27,7 +27,7 @@ from gateway.cli.output import (
     with_tail,
 )
 from gateway.cli.output import counted as number_of
-from gateway.cli.reading import DIR_HELP, RIGHT, cells, frame_lines, opened, telling
+from gateway.cli.reading import RIGHT, cells, frame_lines, opened, telling
 
 if TYPE_CHECKING:
     from recordings.frame import Frame
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         )
     )
     def frames(
-        directory: Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)] = None,
+        directory: DirArgument = None,
         method: Annotated[str | None, typer.Option(help="Only this method; a glob.")] = None,
         name: Annotated[str | None, typer.Option(help="Only this tool, prompt or resource; a glob.")] = None,
         peer: Annotated[str | None, typer.Option(help="Only this peer; a glob.")] = None,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from recordings.reader import Recording
     from recordings.views import Row
 
-DIR_HELP = "The recording, or its name in `tieline recordings`. Default: the newest."
 HEADER = "recording.json"
 FIRST = 200
 """Bytes of which the first line is shown in a row, where a frame is no message."""

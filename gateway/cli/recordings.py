@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from gateway.cli.options import JsonOption
 from gateway.cli.output import (
     BAD_INPUT,
     DONE,
@@ -50,7 +51,7 @@ def register(app: typer.Typer) -> None:
             typer.Argument(metavar="DIR", help="What holds recordings. Default: the state directory."),
         ] = None,
         last: Annotated[int, typer.Option(min=1, help="Only the newest so many.")] = 20,
-        json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        json: JsonOption = False,
     ) -> int:
         """List recordings, the newest first.
 

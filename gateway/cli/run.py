@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from gateway.cli.arguments import CONFIG_HELP, config_path, load_config, need_peers, plain
+from gateway.cli.arguments import config_path, load_config, need_peers, plain
 from gateway.cli.output import examples
 from gateway.config import Config, ServeOptions
 
@@ -20,6 +20,8 @@ def register(app: "typer.Typer") -> None:
     """Add `run`."""
     import typer
 
+    from gateway.cli.options import ConfigArgument
+
     @app.command(
         epilog=examples(
             "tieline run",
@@ -28,7 +30,7 @@ def register(app: "typer.Typer") -> None:
         )
     )
     def run(
-        config: Annotated[Path | None, typer.Argument(help=CONFIG_HELP)] = None,
+        config: ConfigArgument = None,
         stdio: Annotated[
             bool, typer.Option("--stdio", help="Serve one agent on stdin and stdout, and nobody else.")
         ] = False,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from gateway.cli.options import DIR_HELP, JsonOption
 from gateway.cli.output import DONE, CliError, examples, print_json, tell_warning, terminal_width
-from gateway.cli.reading import DIR_HELP, frame_lines, opened, telling
+from gateway.cli.reading import frame_lines, opened, telling
 
 if TYPE_CHECKING:
     from recordings.frame import Frame
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
     def show(
         directory: Annotated[str | None, typer.Argument(metavar="DIR", help=DIR_HELP)] = None,
         seq: Annotated[str | None, typer.Argument(metavar="SEQ", help="The frame's number.")] = None,
-        json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        json: JsonOption = False,
     ) -> int:
         """Show one frame with its body.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.options import JsonOption
 from gateway.cli.output import DONE, NO, console, examples, print_json, table, tell_warning
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def register(app: typer.Typer) -> None:
     @app.command(epilog=examples("tieline status", "tieline status --json | jq '.[].peers[].state'"))
     def status(
         pid: Annotated[int | None, typer.Option(help="Ask only the gateway with this process id.")] = None,
-        json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        json: JsonOption = False,
     ) -> int:
         """Show how the running gateways fare.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from gateway.cli.arguments import CONFIG_HELP, load_config, need_peers
+from gateway.cli.arguments import load_config, need_peers
 from gateway.cli.check import try_peers
+from gateway.cli.options import ConfigArgument, JsonOption, PeerOption
 from gateway.cli.output import (
     BAD_INPUT,
     DONE,
@@ -31,57 +32,48 @@ if TYPE_CHECKING:
     from gateway.runtime.reports import PeerReport
 
 
-ConfigArgument = Annotated[Path | None, typer.Argument(help=CONFIG_HELP)]
-PeerOption = Annotated[list[str] | None, typer.Option(help="Only this peer; may be given several times.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
 def register(app: typer.Typer) -> None:
     """Add `tools list`, `tools diff` and `tools accept`."""
     about = "List, compare and accept peers' tools."
     tools = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
 
     @tools.command("list", epilog=examples("tieline tools list", "tieline tools list --peer db --json"))
-    def list_(
-        config: ConfigArgument = None,
-        peer: PeerOption = None,
-        json: JsonOption = False,
-    ) -> int:
+    def list_(config: ConfigArgument = None, peer: PeerOption = None, json: JsonOption = False) -> int:
         """List each peer's tools, and whether they were accepted."""
-        read = load_config(config)
-        accepted = accepted_of(read)
-        return list_tools(offered(read, peer), accepted, read, json=json)
+        read, accepted, reports = look(config, peer)
+        return list_tools(reports, accepted, read, json=json)
 
     @tools.command(epilog=examples("tieline tools diff", "tieline tools diff --peer db"))
-    def diff(
-        config: ConfigArgument = None,
-        peer: PeerOption = None,
-        json: JsonOption = False,
-    ) -> int:
+    def diff(config: ConfigArgument = None, peer: PeerOption = None, json: JsonOption = False) -> int:
         """Show how the tools differ from the accepted ones.
 
         Ends with 1 if any does.
         """
-        read = load_config(config)
-        accepted = accepted_of(read)
-        return diff_tools(offered(read, peer), accepted, json=json)
+        _, accepted, reports = look(config, peer)
+        return diff_tools(reports, accepted, json=json)
 
     @tools.command(epilog=examples("tieline tools accept", "tieline tools accept --peer db"))
-    def accept(
-        config: ConfigArgument = None,
-        peer: PeerOption = None,
-        json: JsonOption = False,
-    ) -> int:
+    def accept(config: ConfigArgument = None, peer: PeerOption = None, json: JsonOption = False) -> int:
         """Accept the tools as they are offered now.
 
         Writes `.tieline/tools.lock.json` beside the configuration. A gateway that runs takes it over on SIGHUP.
         """
-        read = load_config(config)
-        accepted = accepted_of(read)
-        return accept_tools(offered(read, peer), accepted, accepted_file(read), json=json)
+        read, accepted, reports = look(config, peer)
+        return accept_tools(reports, accepted, accepted_file(read), json=json)
 
     app.add_typer(tools, name="tools")
     del list_, diff, accept
+
+
+def look(path: Path | None, only: Sequence[str] | None) -> tuple[Config, Accepted, list[PeerReport]]:
+    """Read the configuration and what was accepted for it, then ask the peers for their tools.
+
+    Raises:
+        CliError: As `accepted_of` and `offered`.
+    """
+    read = load_config(path)
+    accepted = accepted_of(read)
+    return read, accepted, offered(read, only)
 
 
 def accepted_of(config: Config) -> Accepted:

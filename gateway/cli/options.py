@@ -1,0 +1,20 @@
+"""The arguments and options that several commands take: said once, so that they mean the same everywhere.
+
+Owns their names and their help. Brings in the option parser, so `arguments` and `reading`, which the quick ways into
+commands use, know nothing of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ConfigArgument = Annotated[
+    Path | None, typer.Argument(help="`tieline.toml` or another client's JSON. Default: what lies here.")
+]
+DIR_HELP = "The recording, or its name in `tieline recordings`. Default: the newest."
+DirArgument = Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+PeerOption = Annotated[list[str] | None, typer.Option(help="Only this peer; may be given several times.")]
