@@ -48,6 +48,7 @@ _RFC_3339 = re.compile(
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,9})?")
 
+_SHORTEST_MARK = len("[REDACTED]")
 _MARK = rb"\[REDACTED(?::[a-z]+:[0-9a-f]{8})?\]"
 _UUID = rb"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
 _HEX = rb"(?:\b|_)([0-9a-fA-F]{16,})\b"
@@ -80,9 +81,11 @@ class Detector:
         telling = [_MARK, _UUID, _HEX, rb"[0-9]{4}-[0-9]{2}-[0-9]{2}", rb"\\u001a", _names_pattern()]
         if self._forms:
             roots = b"|".join(escaped(form) for form, _root in self._forms)
-            patterns.append(rb"(?:^|[^A-Za-z0-9._/\\-]|file://(?:localhost)?)(" + roots + b")")
+            patterns.append(rb"(?:^|[^A-Za-z0-9._/\\-]|file://(?:localhost)?/?)(" + roots + b")")
             # In a body, a backslash of a path stands twice.
             telling += [escaped(form.replace(b"\\", b"\\\\")) for form, _root in self._forms]
+        self.shortest = min((_SHORTEST_MARK, *(len(form) for form, _root in self._forms)))
+        """No class value inside of a text has fewer bytes."""
         self._inside = compiled(b"|".join(patterns))
         self.telling = any_of(telling)
         """Whether canonical JSON may hold a class value; never falsy where it does."""

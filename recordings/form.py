@@ -152,6 +152,9 @@ class Forms:
         self._bytes = 0
         self._known: OrderedDict[tuple[str | None, str, str | None, bytes], Form] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def form(self, method: str, name: str | None, params: bytes, *, peer: str | None = None) -> Form:
         """The form of a request, see `form_of`."""
         which = (peer, method, name, params)
@@ -383,7 +386,7 @@ class _Renaming:
 
     def _text(self, text: str) -> str:
         data = text.encode()
-        found = self._detector.inside(data)
+        found = self._detector.inside(data) if len(data) >= self._detector.shortest else ()
         if not found:
             return text.replace(LITERAL, LITERAL * 2)
         out: list[str] = []
