@@ -1,6 +1,6 @@
 """One peer's way to the outside: its process or its socket, opened, watched, opened again.
 
-Owns the connecting of a `Peer` to a transport and the joining of a broken pipe with the exit that broke it.
+Owns the lives of a connection, the pipes to a process, and the joining of a broken pipe with the exit that broke it.
 When to try again is decided by `calls.restart`; what a broken connection means for calls, by the peer.
 """
 
@@ -19,13 +19,13 @@ from gateway.calls.peer_state import Peer
 from gateway.calls.restart import RestartMachine, RestartPolicy
 from gateway.protocol.errors import Fault
 from gateway.runtime.bounds import link_limits
+from gateway.runtime.dialing import dial
 from gateway.runtime.spawning import PeerSpec
 from gateway.runtime.stderr import StderrLine
 from gateway.runtime.supervisor import Exit, PeerProcess, last_words
 from gateway.runtime.tether import ProcessLimits
 from transports.base import Limits, Link, TransportError
 from transports.stdio import connect_pipes
-from transports.unix import connect_unix
 
 if TYPE_CHECKING:
     from gateway.config.peer import PeerConfig
@@ -175,38 +175,9 @@ class Connection:
         limits = link_limits(
             self._world.config.limits, message_bytes=config.limits.max_message_bytes, stall_s=STALL_S
         )
-        kind = config.kind
-        if kind == "stdio":
+        if config.kind == "stdio":
             return await self._spawn(life, limits)
-        if kind == "unix":
-            return await connect_unix(config.unix or "", life, limits=limits)
-        if kind == "websocket":
-            from transports.ws_client import connect_websocket
-            from transports.ws_link import WebSocketOptions
-
-            headers = tuple(config.headers.items())
-            options = WebSocketOptions(limits=limits)
-            return await connect_websocket(config.url or "", life, headers=headers, options=options)
-        return self._http(life, kind, limits)
-
-    def _http(self, life: Life, kind: str, limits: Limits) -> Link:
-        from transports.http_client import HttpLink
-        from transports.http_common import HttpOptions
-        from transports.sse_client import SseLink
-
-        config = self._peer.config
-        url = config.url or ""
-        auth = None
-        if config.oauth is not None:
-            auth = self._world.auth(self._peer.name, url, config.oauth)
-        options = HttpOptions(
-            headers=tuple(config.headers.items()),
-            limits=limits,
-            connect_s=min(10.0, config.start_timeout_s),
-            answer_s=config.call_timeout_s,
-            auth=auth,
-        )
-        return (SseLink if kind == "sse" else HttpLink)(url, life, options)
+        return await dial(self._world, self._peer.name, config, life, limits)
 
     async def _spawn(self, life: Life, limits: Limits) -> Link:
         config = self._peer.config
