@@ -1,26 +1,24 @@
 """Two recordings side by side: which calls both have, which only one, and what became of those that both have.
 
-Owns the alignment of their calls and what counts as a difference. How two bodies differ is `difference`'s business,
-what is volatile is the profile's, how a comparison looks is `compared`'s.
+Owns the alignment of their calls and what counts as a difference. What a call is is `operations`' business, how two
+bodies differ is `difference`'s, what is volatile is the profile's, how a comparison looks is `compared`'s.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from recordings.alignment import equal_pairs, gaps, likely_pairs
 from recordings.difference import Change, differences, tokens_of
-from recordings.errors import MissingBlobError
 from recordings.form import form_of
-from recordings.frame import DECISIONS, SETTLES, Frame
+from recordings.operations import Operation, Source, kind_of, operations, part_of, picked, where_of
 from recordings.profile import Profile
 from recordings.views import percentile
 
-Asker: TypeAlias = Literal["core", "peer"]
 Aspect: TypeAlias = Literal["lane", "params", "outcome", "answer", "decisions"]
 """In what two calls differ; `outcome` is how they ended: answer, error, timeout, taken back, lost."""
 
@@ -34,48 +32,6 @@ _TELLING = 10
 """Bytes that a value must have, quotes too, to be recognised as one that was given before."""
 _TOKENS = frozenset(("/params/cursor", "/params/requestState", "/result/nextCursor", "/result/requestState"))
 """Where the protocol has what one side makes up for the other to bring back."""
-_TIMES = ("_ns", "_ms", "_s", "_us")
-
-
-class Source(Protocol):
-    """Where frames and their bodies are had from: a `Recording`. Every iteration begins anew."""
-
-    def __iter__(self) -> Iterator[Frame]:
-        """All frames, in order."""
-        ...
-
-    def body(self, frame: Frame) -> bytes:
-        """The bytes of a frame's body."""
-        ...
-
-
-class Operation(msgspec.Struct, kw_only=True):
-    """One call of the core, or one question of a peer, and what became of it. Times are nanoseconds."""
-
-    seq: int
-    by: Asker
-    lane: str = ""
-    peer: str = ""
-    method: str = ""
-    name: str = ""
-    key: bytes = b""
-    exact: bytes = b""
-    nth: int = 0
-    """Which of the calls of this lane with this key it is, from 0."""
-    answer: int | None = None
-    """The frame that ended it."""
-    outcome: str = "lost"
-    took_ns: int | None = None
-    answer_key: bytes = b""
-    answer_exact: bytes = b""
-    decisions: tuple[str, ...] = ()
-    """What was decided about it, in order."""
-
-    @property
-    def what(self) -> str:
-        """Method, name and peer, for people."""
-        said = " ".join(part for part in (self.method, self.name) if part)
-        return f"{said} @ {self.peer}" if self.peer else said
 
 
 class Changed(msgspec.Struct, kw_only=True):
@@ -156,135 +112,13 @@ def compare(
     )
 
 
-# Reading
-
-
-class _Envelope(msgspec.Struct):
-    params: msgspec.Raw = msgspec.Raw()
-    result: msgspec.Raw = msgspec.Raw()
-    error: msgspec.Raw = msgspec.Raw()
-    payload: msgspec.Raw = msgspec.Raw()
-
-
-_envelope = msgspec.json.Decoder(_Envelope).decode
-_sorted = msgspec.json.Encoder(order="sorted").encode
-Part: TypeAlias = Literal["params", "result", "error"]
-
-
-def part_of(body: bytes) -> tuple[Part, bytes]:
-    """What a message says besides its envelope: its name and bytes. All of it, where it is no JSON-RPC."""
-    try:
-        found = _envelope(body)
-    except (msgspec.DecodeError, RecursionError):
-        return "params", body
-    if bytes(found.error):
-        return "error", bytes(found.error)
-    if bytes(found.result):
-        return "result", bytes(found.result)
-    return "params", bytes(found.params) or bytes(found.payload)
-
-
-def _body(source: Source, frame: Frame) -> bytes:
-    try:
-        return source.body(frame)
-    except MissingBlobError as error:
-        # What is missing on both sides is the same, if it was.
-        return msgspec.json.encode({"params": {"missing": error.digest}})
-
-
-def operations(
-    source: Source, profile: Profile, *, exact: bool = False
-) -> tuple[list[Operation], Counter[str]]:
-    """The calls of a recording in the order in which they were made, and the decisions that are about none."""
-    found: dict[int, Operation] = {}
-    about: dict[int, int] = {}
-    """Frames that belong to a call: its answer, its legs."""
-    nth: Counter[Any] = Counter()
-    free: Counter[str] = Counter()
-    made: dict[int, int] = {}
-    for frame in source:
-        owner = next((about.get(each) for each in (frame.re, frame.parent) if each is not None), None)
-        if owner is not None:
-            about[frame.seq] = owner
-        if frame.kind == "request" and frame.way in ("core>", "peer>"):
-            about[frame.seq] = frame.seq
-            made[frame.seq] = frame.at
-            found[frame.seq] = _asked(source, frame, profile, exact=exact, nth=nth)
-        elif frame.kind in SETTLES and frame.re in found and found[frame.re].answer is None:
-            _settle(source, found[frame.re], frame, profile, made, exact=exact)
-        elif frame.kind in DECISIONS:
-            if owner is None:
-                free[_decision(frame)] += 1
-            else:
-                found[owner].decisions += (_decision(frame),)
-    return list(found.values()), free
-
-
-def _asked(source: Source, frame: Frame, profile: Profile, *, exact: bool, nth: Counter[Any]) -> Operation:
-    method, name, peer = frame.method or "", frame.name or "", frame.peer or ""
-    _, params = part_of(_body(source, frame))
-    form = form_of(profile, method, name, params, peer=peer)
-    made = Operation(
-        seq=frame.seq,
-        by="core" if frame.way == "core>" else "peer",
-        lane=frame.lane or "",
-        peer=peer,
-        method=method,
-        name=name,
-        key=form.exact if exact else form.key,
-        exact=form.exact,
-    )
-    where = _where(made)
-    made.nth = nth[where]
-    nth[where] += 1
-    return made
-
-
-def _settle(
-    source: Source,
-    operation: Operation,
-    frame: Frame,
-    profile: Profile,
-    made: Mapping[int, int],
-    *,
-    exact: bool,
-) -> None:
-    operation.answer = frame.seq
-    operation.outcome = "cancelled" if frame.kind == "drop" else frame.kind
-    if frame.kind == "lost":
-        return
-    operation.took_ns = frame.at - made[operation.seq]
-    part, said = part_of(_body(source, frame))
-    form = form_of(profile, operation.method, operation.name, said, peer=operation.peer, part=part)
-    operation.answer_key = form.exact if exact else form.key
-    operation.answer_exact = form.exact
-
-
-def _decision(frame: Frame) -> str:
-    """A decision in words, without how long it took."""
-    facts = {key: value for key, value in (frame.x or {}).items() if not key.endswith(_TIMES)}
-    said = " ".join(part for part in (frame.kind, frame.method, frame.name) if part)
-    at = f" @ {frame.peer}" if frame.peer else ""
-    return f"{said}{at} {_sorted(facts).decode()}" if facts else said + at
-
-
 # Aligning
 
 _Pairs: TypeAlias = list[tuple[Operation, Operation]]
 
 
-def _kind(operation: Operation) -> tuple[str, str, str, str]:
-    # The URI of a resource stands in its params too, and is renamed there where it lies under a root.
-    name = "" if "://" in operation.name else operation.name
-    return operation.by, operation.peer, operation.method, name
-
-
-def _where(operation: Operation) -> tuple[Any, ...]:
-    return (*_kind(operation), operation.lane, operation.key)
-
-
 def _elsewhere(operation: Operation) -> tuple[Any, ...]:
-    return (*_kind(operation), operation.key)
+    return (*kind_of(operation), operation.key)
 
 
 def _aligned(
@@ -292,7 +126,7 @@ def _aligned(
 ) -> tuple[_Pairs, list[Operation], list[Operation]]:
     """Pairs of equal calls: in the same lane, then in another one; and what is left on either side."""
     pairs: _Pairs = []
-    for way in (_where, _elsewhere):
+    for way in (where_of, _elsewhere):
         groups: defaultdict[Any, tuple[list[Operation], list[Operation]]] = defaultdict(lambda: ([], []))
         for side, many in enumerate((before, after)):
             for each in many:
@@ -324,7 +158,7 @@ def _paired_by_values(one: Source, other: Source, removed: list[Operation], adde
     groups: defaultdict[Any, tuple[list[Operation], list[Operation]]] = defaultdict(lambda: ([], []))
     for side, many in enumerate((removed, added)):
         for each in many:
-            groups[(*_kind(each), each.lane)][side].append(each)
+            groups[(*kind_of(each), each.lane)][side].append(each)
     both = [sides for sides in groups.values() if sides[0] and sides[1]]
     values = _values(one, {each.seq for sides in both for each in sides[0]})
     values_2 = _values(other, {each.seq for sides in both for each in sides[1]})
@@ -362,13 +196,6 @@ def _members(params: bytes) -> frozenset[bytes]:
 
 def _likeness(one: frozenset[bytes], other: frozenset[bytes]) -> float:
     return len(one & other) / (len(one | other) + 1)
-
-
-def picked(source: Source, wanted: set[int]) -> dict[int, bytes]:
-    """The bodies of some frames, by number, in one pass."""
-    if not wanted:
-        return {}
-    return {frame.seq: _body(source, frame) for frame in source if frame.seq in wanted}
 
 
 # Judging

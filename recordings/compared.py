@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from recordings.compare import Changed, Comparison, Operation, Shift
+from recordings.compare import Changed, Comparison, Shift
+from recordings.operations import Operation
 from recordings.report import Line, changes_text
 from recordings.views import printable, took
 
