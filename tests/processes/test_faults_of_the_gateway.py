@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
-import random
 import signal
 import sys
 from pathlib import Path
@@ -122,53 +120,26 @@ def test_a_gateway_on_stdio_ends_when_its_core_leaves_in_the_middle_of_a_call(tm
     run(main())
 
 
-@pytest.mark.parametrize("batch", range(4))
-def test_nothing_that_the_core_was_given_is_missing_after_a_kill(batch: int, tmp_path: Path) -> None:
-    """Five kills, at random points under load, with `durability = "barrier"`."""
-    dice = random.Random(batch)
+def test_a_killed_gateway_takes_stubborn_families_with_it_and_leaves_a_recording(tmp_path: Path) -> None:
+    """What is in the recordings of killed gateways is looked at two hundred times in `test_killed_gateways.py`."""
 
     async def main() -> None:
-        for number in range(5):
-            directory = tmp_path / str(number)
-            directory.mkdir(mode=0o700)
-            await kill_once(directory, dice.uniform(0.0, 0.25), with_family=number == 0)
+        with program(tmp_path, {"good": echo(), "family": bad("whole-family")}) as gateway:
+            core = await gateway.core()
+            await comes_back(core, "good__echo")
+            await core.tool("family__fault")
+            core.start_tool("good__echo", text="too late", delay_ms=60_000)
+            gateway.process.kill()
+            assert await gateway.ended() == -signal.SIGKILL
+            await core.until(lambda: core.endings)
+            await eventually(lambda: marked_by(gateway.pid) == [], "the end of what it had started")
+            [path] = gateway.recordings
+        recording = open_recording(path)
+        assert recording.state == "broken-off"
+        assert list(recording)
+        check_answers(core)
 
     run(main())
-
-
-async def kill_once(directory: Path, after_s: float, *, with_family: bool) -> None:
-    """Kill a gateway under load after `after_s` seconds, and look at what it left."""
-    peers = {"good": echo(), "family": bad("whole-family")}
-    with program(directory, peers, record={"durability": "barrier"}) as gateway:
-        core = await gateway.core()
-        await comes_back(core, "good__echo")
-        if with_family:
-            await core.tool("family__fault")
-
-        async def load(number: int) -> None:
-            for turn in itertools.count():
-                text = f"call {number} {turn}"
-                assert text_of(await core.tool("good__echo", text=text)) == text
-
-        loads = [asyncio.create_task(load(number)) for number in range(8)]
-        await asyncio.sleep(after_s)  # to hit another moment each time
-        gateway.process.kill()
-        await gateway.ended()
-        await core.until(lambda: core.endings)
-        results = await asyncio.gather(*loads, return_exceptions=True)
-        assert all(isinstance(result, ConnectionError) for result in results), results
-        await eventually(lambda: marked_by(gateway.pid) == [], "the end of what it had started")
-        [path] = gateway.recordings
-    recording = open_recording(path)
-    assert recording.state == "broken-off"
-    frames = list(recording)
-    requests = {f.seq: f.id for f in frames if f.kind == "request" and f.way == "core>"}
-    answered = {requests.get(f.re) for f in frames if f.kind in ("response", "error") and f.re is not None}
-    given = {key[1] for key in core.answered}
-    assert given <= answered
-    lost = {requests.get(f.re) for f in frames if f.kind == "lost" and f.re is not None}
-    assert not lost & given
-    check_answers(core)
 
 
 @pytest.mark.parametrize(
