@@ -531,3 +531,17 @@ def test_a_profile_is_stored_and_read_again() -> None:
     again = msgspec.json.decode(msgspec.json.encode(profile), type=Profile)
     assert again == profile
     assert form({"x": 1}, again) == form({"x": 2}, profile)
+
+
+def test_two_readings_of_a_clock_may_fall_together() -> None:
+    one = form(arguments(created="2026-11-28T03:00:00Z", updated="2026-11-28T03:00:00Z"))
+    other = form(arguments(created="2026-11-28T03:00:00Z", updated="2026-11-28T03:00:01Z"))
+    assert one.key == other.key
+    assert len(one.values) == len(other.values) == 2
+
+
+def test_a_rule_may_say_that_a_value_is_of_the_class_of_a_root() -> None:
+    profile = ruled(Rule(at="/params/arguments/*", kind="cwd"))
+    one = form(arguments(a="x", b="y", c="/home/ann/shop"), profile)
+    assert one.key == form(arguments(a="p", b="q", c="r"), profile).key
+    assert one.values == (("cwd", "x"), ("cwd", "y"), ("cwd", "/home/ann/shop"))
