@@ -93,11 +93,15 @@ def shown(label: str) -> Callable[[int, int], None]:
 
 def opened(path: Path) -> dict[str, float]:
     """Open a recording at random, as whoever replays it does."""
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     recording = open_recording(path, shown("opening"))
     lookup = open_lookup(recording, progress=shown("indexing"))
     lookup.row(recording.index.last // 2)
-    return {"open_s": time.perf_counter() - began, "memory_mb": memory_mb()}
+    return {
+        "open_s": time.perf_counter() - began,
+        "cpu_s": time.process_time() - used,
+        "memory_mb": memory_mb(),
+    }
 
 
 def fetched(path: Path) -> dict[str, float]:
@@ -153,10 +157,12 @@ def measured(parent: Path, count: int) -> dict[str, Any]:
     progress = shown("writing")
     result: dict[str, Any] = {"frames": count}
     memory: dict[str, float] = {}
+    cpu: dict[str, float] = {}
 
     def add(name: str, found: dict[str, float]) -> None:
         result[name] = found["open_s"]
         memory[name] = found["memory_mb"]
+        cpu[name] = found["cpu_s"]
 
     with Recorder(path, durability="os") as recorder:
         for frame in frames_of(count):
@@ -188,7 +194,7 @@ def measured(parent: Path, count: int) -> dict[str, Any]:
             add("rebuild_s", step("open", path))
         with without(path, files.INDEX, files.REPLAY_INDEX):
             add("rebuild_all_s", step("open", path))
-    return {**result, "memory_mb": memory}
+    return {**result, "memory_mb": memory, "cpu_s": cpu}
 
 
 def tell(result: dict[str, Any]) -> None:
@@ -197,18 +203,20 @@ def tell(result: dict[str, Any]) -> None:
         f"{result['frames']:,} frames: {result['lines_mb']:.0f} MB of lines, sealed in {result['seal_s']:.1f} s to "
         f"{result['sealed_mb']:.0f} MB and {result['index_mb']:.0f} MB of indexes"
     )
+    print(f"{'':40} {'took':>14} {'processor':>14} {'memory':>8}")
     for name, label in LABELS.items():
         if name not in result:
             continue
         value = result[name]
         took = f"{value:,.0f} /s" if name.endswith("per_s") else f"{value * 1000:,.1f} ms"
-        memory = f"{result['memory_mb'][name]:6.0f} MB" if name in result["memory_mb"] else ""
+        used = f"{result['cpu_s'][name] * 1000:,.1f} ms" if name in result["cpu_s"] else ""
+        memory = f"{result['memory_mb'][name]:.0f} MB" if name in result["memory_mb"] else ""
         goal = GOALS.get(name)
         verdict = ""
         if goal is not None and result["frames"] >= 1_000_000:
             allowed = goal * result["frames"] / 1_000_000
-            verdict = f"  goal {allowed:,.0f} s: {'met' if value <= allowed else 'missed'}"
-        print(f"{label:40} {took:>14} {memory:>10}{verdict}")
+            verdict = f"goal {allowed:,.0f} s: {'met' if value <= allowed else 'missed'}"
+        print(f"{label:40} {took:>14} {used:>14} {memory:>8}  {verdict}".rstrip())
 
 
 def main() -> None:

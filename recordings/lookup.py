@@ -33,9 +33,10 @@ from recordings import files
 from recordings.columns import Row, Stamp, TableWriter, Told
 from recordings.errors import DamagedError, MissingBlobError, NotARecordingError, RecordingError
 from recordings.frame import FORMAT, Frame
+from recordings.header import decode_header
 from recordings.migrate import migrated
-from recordings.reader import Recording, chunk_text, decoded, open_file, open_recording
-from recordings.sealing import TABLE_BYTES
+from recordings.reader import Recording, chunk_text, decoded, index_anew, open_file, open_recording
+from recordings.sealing import TABLE_BYTES, seal_directory
 from recordings.table import Table, TableError
 
 __all__ = ["Form", "Lookup", "Progress", "Row", "open_lookup", "reindex", "replay_index_note"]
@@ -225,24 +226,32 @@ def replay_index_note(recording: Recording) -> str | None:
 def reindex(
     path: Path, *, form: Form | None = None, profile: str = "", progress: Progress | None = None
 ) -> Recording:
-    """Make the indexes of a sealed recording anew, as sealing would have. Its frames are not touched.
+    """Make the indexes of a sealed recording anew, as sealing would have, and seal one that was broken off.
 
-    Raises `RecordingError` where it is not sealed, `LockedError` where somebody is at it, `DamagedError`.
+    No frame is changed; a torn tail goes when a recording is sealed. Raises `LockedError` where somebody writes
+    it, `DamagedError`, `NotARecordingError`, `RecordingError` where there is no room.
     """
-    directory = files.open_directory(path)
+    try:
+        directory = files.open_directory(path)
+    except OSError:
+        raise NotARecordingError(f"{path} is not a directory: a recording is one") from None
     try:
         files.lock(directory, path)
-        recording = open_recording(path, progress)
-        if recording.state != "sealed":
-            raise RecordingError("only a sealed recording has indexes", code="invalid_request")
+        header = decode_header(files.read_small(path, files.HEADER))
+        if not (path / files.SEALED).exists():
+            seal_directory(directory, path, progress)
+            return open_recording(path)
+        recording = Recording(path=path, header=header, state="sealed", index=index_anew(path, progress))
         files.replace(directory, files.INDEX, msgspec.json.encode(recording.index) + b"\n")
         if _wants_index(recording):
             with files.replacing(directory, files.REPLAY_INDEX) as fd:
                 writer = TableWriter(partial(files.write_whole, fd))
                 write_table(recording, writer, form=form, profile=profile, progress=progress)
+    except OSError as error:
+        raise RecordingError(f"the indexes cannot be written: {error.strerror}") from error
     finally:
         os.close(directory)
-    return recording
+    return open_recording(path)
 
 
 def write_table(

@@ -231,10 +231,7 @@ def _warn(header: Header, index: Index, state: State, warnings: list[str]) -> No
 
 
 def _sealed_index(path: Path, warnings: list[str], progress: Callable[[int, int], None] | None) -> Index:
-    try:
-        seal = msgspec.json.decode(files.read_small(path, files.SEALED), type=Seal)
-    except msgspec.DecodeError:
-        raise NotARecordingError(f"{path}/{files.SEALED} cannot be read") from None
+    seal = _seal(path)
     try:
         index = msgspec.json.decode((path / files.INDEX).read_bytes(), type=Index)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -245,12 +242,21 @@ def _sealed_index(path: Path, warnings: list[str], progress: Callable[[int, int]
         seal.bytes,
         seal.root,
     ):
-        warnings.append("the index was missing or stale and has been rebuilt in memory")
-        fd = open_file(path, files.SEALED_FRAMES)
-        try:
-            index = rebuilt_index(fd, progress)
-        finally:
-            os.close(fd)
+        warnings.append(
+            "the index was missing or stale and has been rebuilt in memory; `tieline doctor DIR --reindex` keeps it"
+        )
+        index = index_anew(path, progress)
+    return index
+
+
+def index_anew(path: Path, progress: Callable[[int, int], None] | None = None) -> Index:
+    """The index of a sealed recording out of its lines, each of them checked. Raises `DamagedError`."""
+    seal = _seal(path)
+    fd = open_file(path, files.SEALED_FRAMES)
+    try:
+        index = rebuilt_index(fd, progress)
+    finally:
+        os.close(fd)
     if (index.frames, index.root) != (seal.frames, seal.root):
         raise DamagedError(
             f"{index.frames} frames are there of {seal.frames} that were sealed",
@@ -258,6 +264,13 @@ def _sealed_index(path: Path, warnings: list[str], progress: Callable[[int, int]
             byte=index.bytes,
         )
     return index
+
+
+def _seal(path: Path) -> Seal:
+    try:
+        return msgspec.json.decode(files.read_small(path, files.SEALED), type=Seal)
+    except msgspec.DecodeError:
+        raise NotARecordingError(f"{path}/{files.SEALED} cannot be read") from None
 
 
 def decoded(line: bytes, byte: int) -> Frame:

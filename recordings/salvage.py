@@ -18,6 +18,7 @@ from recordings import files
 from recordings.errors import DamagedError, MissingBlobError, NotARecordingError, RecordingError
 from recordings.frame import Frame
 from recordings.header import Header, decode_header
+from recordings.lookup import replay_index_note
 from recordings.reader import Recording, chunk_lines, open_recording
 from recordings.sealing import Index, chunks_of, lines_of
 from recordings.segment import BadLineError, decode
@@ -63,13 +64,16 @@ def examine(path: Path, progress: Progress | None = None) -> Report:
     """
     report = Report(path)
     try:
-        recording = open_recording(path)
+        recording = open_recording(path, progress)
     except DamagedError as error:
         report.damage.append(error.message)
         _modes(path, report)
         return report
     report.state = recording.state
     report.notes += recording.warnings
+    note = replay_index_note(recording)
+    if note is not None:
+        report.notes.append(note)
     total = recording.frames
     try:
         for scanned in recording.scanned():

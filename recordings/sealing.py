@@ -96,8 +96,10 @@ def lines_of(fd: int) -> Iterator[bytes]:
             yield line
 
 
-def seal_directory(directory: int, path: Path) -> Index:
+def seal_directory(directory: int, path: Path, progress: Callable[[int, int], None] | None = None) -> Index:
     """Seal the recording in a directory that the caller has locked: also one whose writer was killed.
+
+    `progress` is called now and then with how many bytes are done, of how many.
 
     A torn tail is cut. Raises `DamagedError` where it is damaged in the middle, `OSError` where there is no
     room; either way the recording stays as it was.
@@ -107,10 +109,16 @@ def seal_directory(directory: int, path: Path) -> Index:
         stack.callback(os.close, fd)
         out = stack.enter_context(files.replacing(directory, files.SEALED_FRAMES))
         table = None
-        if os.fstat(fd).st_size >= TABLE_BYTES:
+        size = os.fstat(fd).st_size
+        if size >= TABLE_BYTES:
             beside = stack.enter_context(files.replacing(directory, files.REPLAY_INDEX))
             table = TableWriter(partial(files.write_whole, beside))
-        index = _compress(lines_of(fd), out, table)
+
+        def told(done: int) -> None:
+            if progress is not None:
+                progress(done, size)
+
+        index = _compress(lines_of(fd), out, table, told)
         if table is not None:
             table.finish((index.frames, index.last, index.bytes, index.root))
     _compress_blobs(directory)
@@ -122,7 +130,9 @@ def seal_directory(directory: int, path: Path) -> Index:
     return index
 
 
-def _compress(lines: Iterable[bytes], out: int, table: TableWriter | None) -> Index:
+def _compress(
+    lines: Iterable[bytes], out: int, table: TableWriter | None, told: Callable[[int], None]
+) -> Index:
     builder = IndexBuilder()
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     pending: list[bytes] = []
@@ -133,6 +143,7 @@ def _compress(lines: Iterable[bytes], out: int, table: TableWriter | None) -> In
             if size >= CHUNK_BYTES:
                 builder.chunk(_write(out, compressor, pending), size, first)
                 pending, size = [], 0
+                told(scanned.byte)
             if not pending:
                 first = frame.seq
             if table is not None:

@@ -13,13 +13,14 @@ from gateway.cli.output import (
     BAD_INPUT,
     DONE,
     NO,
+    CliError,
     console,
     examples,
     print_json,
     tell_error,
     tell_warning,
 )
-from gateway.cli.reading import chosen, progress, telling
+from gateway.cli.reading import bar, chosen, telling
 
 if TYPE_CHECKING:
     from recordings.salvage import Report, Salvaged
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
     @app.command(
         epilog=examples(
             "tieline doctor session/",
+            "tieline doctor session/ --reindex",
             "tieline doctor session/ --salvage rescued/",
             "tieline doctor s/ --json",
         )
@@ -40,15 +42,22 @@ def register(app: typer.Typer) -> None:
         salvage: Annotated[
             Path | None, typer.Option(metavar="OUT", help="Keep what is intact in a new recording.")
         ] = None,
+        reindex: Annotated[
+            bool, typer.Option("--reindex", help="Make its indexes anew; seal it if it was broken off.")
+        ] = False,
         json: JsonOption = False,
     ) -> int:
         """Read a recording through, every line, block and blob.
 
         Ends with 0 if it is whole, 1 if it is usable with reservations (they are told), and 3 if it is
         damaged. With `--salvage`, ends with 0 once every intact frame is in the new recording; the old one
-        stays as it is.
+        stays as it is. With `--reindex`, ends with 0 once the indexes are there; no frame is changed.
         """
+        if reindex and salvage is not None:
+            raise CliError("`--reindex` does not go with `--salvage`, which leaves the recording as it is")
         directory = chosen(directory)
+        if reindex:
+            return _reindex(directory, json=json)
         if salvage is not None:
             return _salvage(directory, salvage, json=json)
         return _examine(directory, json=json)
@@ -59,9 +68,8 @@ def register(app: typer.Typer) -> None:
 def _examine(directory: Path, *, json: bool) -> int:
     from recordings.salvage import examine
 
-    with telling(), progress("reading") as shown:
-        task = shown.add_task("", total=None)
-        report = examine(directory, lambda done, of: shown.update(task, completed=done, total=of))
+    with telling(), bar("reading") as shown:
+        report = examine(directory, shown)
     if json:
         print_json({"healthy": report.healthy, **asdict(report), "path": str(report.path)})
     else:
@@ -69,6 +77,20 @@ def _examine(directory: Path, *, json: bool) -> int:
     if not report.healthy:
         return BAD_INPUT
     return NO if report.notes else DONE
+
+
+def _reindex(directory: Path, *, json: bool) -> int:
+    from recordings.lookup import reindex
+
+    with telling(), bar("indexing") as shown:
+        recording = reindex(directory, progress=shown)
+    if json:
+        print_json({"path": str(recording.path), "state": recording.state, "frames": recording.frames})
+    else:
+        console().print(
+            f"`{recording.path}` is {recording.state} and indexed: {recording.frames} frames", markup=False
+        )
+    return DONE
 
 
 def _tell(report: Report) -> None:
@@ -88,9 +110,8 @@ def _tell(report: Report) -> None:
 def _salvage(directory: Path, out: Path, *, json: bool) -> int:
     from recordings.salvage import salvage
 
-    with telling(), progress("salvaging") as shown:
-        task = shown.add_task("", total=None)
-        result = salvage(directory, out, lambda done, of: shown.update(task, completed=done, total=of))
+    with telling(), bar("salvaging") as shown:
+        result = salvage(directory, out, shown)
     if json:
         print_json({**asdict(result), "path": str(result.path)})
     else:

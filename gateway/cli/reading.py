@@ -6,14 +6,14 @@ Knows no option. What is counted and how is decided by `recordings.views`.
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.cli.output import BAD_INPUT, LONG, WRONG_USE, CliError, cut, grid, tell_warning
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from rich.progress import Progress
 
@@ -73,8 +73,8 @@ def opened(path: Path | None, *, quiet: bool = False) -> Recording:
     from recordings.store import open_recording
 
     path = chosen(path)
-    with telling():
-        recording = open_recording(path)
+    with telling(), bar("opening") as shown:
+        recording = open_recording(path, shown)
     if not quiet:
         for warning in recording.warnings:
             tell_warning(warning)
@@ -136,3 +136,24 @@ def progress(label: str) -> Generator[Progress]:
         *columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()
     ) as shown:
         yield shown
+
+
+@contextmanager
+def bar(label: str) -> Generator[Callable[[int, int], None]]:
+    """A bar as `progress` shows it, to be told how much is done, of how much. Nothing is loaded before that."""
+    with ExitStack() as stack:
+        update: Callable[[int, int], None] | None = None
+
+        def tell(done: int, of: int) -> None:
+            nonlocal update
+            if update is None:
+                shown = stack.enter_context(progress(label))
+                task = shown.add_task("")
+
+                def move(done: int, of: int) -> None:
+                    shown.update(task, completed=done, total=of)
+
+                update = move
+            update(done, of)
+
+        yield tell

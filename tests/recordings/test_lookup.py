@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from recordings import columns, files, lookup, sealing
 from recordings.columns import COLUMNS, KEY_BYTES, Row, TableWriter
-from recordings.errors import DamagedError, MissingBlobError, RecordingError
+from recordings.errors import (
+    DamagedError,
+    LockedError,
+    MissingBlobError,
+    NotARecordingError,
+    RecordingError,
+)
 from recordings.frame import Frame
 from recordings.header import Header
 from recordings.lookup import Lookup, open_lookup, replay_index_note
@@ -484,3 +490,55 @@ def test_sealing_leaves_nothing_half_written_where_there_is_no_room(
                 recorder.seal()
     assert {each.name for each in path.iterdir()} == {files.HEADER, files.FRAMES, files.BLOBS}
     is_right(lookup_of(path), talk(LARGE))
+
+
+# Making the indexes anew
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize("gone", [[files.INDEX], [files.REPLAY_INDEX], [files.INDEX, files.REPLAY_INDEX]])
+def test_indexes_are_made_anew_as_sealing_has_made_them(
+    tmp_path: Path, request: pytest.FixtureRequest, size: str, gone: list[str]
+) -> None:
+    if size == "large":
+        request.getfixturevalue("small_bar")
+    path = recorded(tmp_path / "r", talk(LARGE), seal=True)
+    before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+    for name in gone:
+        (path / name).unlink(missing_ok=True)
+    assert lookup.reindex(path).warnings == open_recording(path).warnings
+    assert {each: each.read_bytes() for each in path.rglob("*") if each.is_file()} == before
+    assert all(each.stat().st_mode & 0o777 == 0o600 for each in before)
+
+
+def test_a_recording_that_was_broken_off_is_sealed_without_its_torn_tail(
+    tmp_path: Path, small_bar: None
+) -> None:
+    path = recorded(tmp_path / "r", talk(LARGE))
+    change(path / files.FRAMES, lambda data: data + b'{"seq":401,')
+    told: list[tuple[int, int]] = []
+    recording = lookup.reindex(path, progress=lambda done, of: told.append((done, of)))
+    assert recording.state == "sealed"
+    assert told
+    assert told[-1][0] <= told[-1][1]
+    assert not (path / files.FRAMES).exists()
+    is_right(lookup_of(path), talk(LARGE))
+
+
+def test_nothing_is_made_anew_of_a_recording_that_is_damaged_or_being_written_or_none(
+    tmp_path: Path, small_bar: None
+) -> None:
+    with pytest.raises(NotARecordingError):
+        lookup.reindex(tmp_path)
+    with pytest.raises(NotARecordingError):
+        lookup.reindex(tmp_path / "nowhere")
+    with Recorder(tmp_path / "live", durability="os") as recorder:
+        recorder.append(frame(1))
+        with pytest.raises(LockedError):
+            lookup.reindex(tmp_path / "live")
+    path = recorded(tmp_path / "r", talk(LARGE))
+    change(path / files.FRAMES, lambda data: data[:3000] + bytes([data[3000] ^ 1]) + data[3001:])
+    before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+    with pytest.raises(DamagedError):
+        lookup.reindex(path)
+    assert {each: each.read_bytes() for each in path.rglob("*") if each.is_file()} == before

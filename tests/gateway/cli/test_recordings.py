@@ -415,6 +415,43 @@ def test_the_doctor_salvages(tieline: Any, tmp_path: Path) -> None:
     assert "not empty" in told.err
 
 
+@pytest.fixture
+def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every recording is of the size that gets a replay index."""
+    for module in ("sealing", "lookup"):
+        monkeypatch.setattr(f"recordings.{module}.TABLE_BYTES", 1)
+
+
+@pytest.mark.parametrize("name", [files.INDEX, files.REPLAY_INDEX])
+def test_the_doctor_tells_of_an_index_that_is_gone_and_makes_it_anew(
+    tieline: Any, tmp_path: Path, all_are_large: None, name: str
+) -> None:
+    path = recorded(tmp_path / "r", [frame(1), frame(2)], seal=True)
+    before = (path / name).read_bytes()
+    (path / name).unlink()
+    told = tieline("doctor", path)
+    assert told.code == 1
+    assert "--reindex" in told.err
+    assert not (path / name).exists()
+    told = tieline("doctor", path, "--reindex")
+    assert (told.code, told.err) == (0, "")
+    assert "sealed and indexed: 2 frames" in told.out
+    assert (path / name).read_bytes() == before
+    told = tieline("doctor", path)
+    assert (told.code, told.err) == (0, "")
+
+
+def test_the_doctor_seals_what_was_broken_off(tieline: Any, tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r", session(30))
+    told = tieline("doctor", path, "--reindex", "--json")
+    assert (told.code, json.loads(told.out)["state"], json.loads(told.out)["frames"]) == (0, "sealed", 30)
+    assert (path / files.SEALED).exists()
+    assert tieline("doctor", path, "--reindex", "--salvage", tmp_path / "out").code == 2
+    (path / files.SEALED_FRAMES).unlink()
+    told = tieline("doctor", path, "--reindex")
+    assert (told.code, told.out) == (3, "")
+
+
 @pytest.mark.parametrize("form", ["har", "trace", "json"])
 def test_an_export_goes_to_stdout_or_to_a_private_file(
     tieline: Any, path: Path, tmp_path: Path, form: str
