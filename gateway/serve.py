@@ -14,6 +14,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
@@ -45,6 +46,14 @@ DRAIN_S = 10.0
 """How long calls in flight may take once the gateway is told to end."""
 
 
+class MakeWorld(Protocol):
+    """How the world of a gateway is made: the real one, or one whose peers are recordings."""
+
+    def __call__(self, config: Config, *, record_dir: Path | None, exact_dir: bool = False) -> World:
+        """Return it."""
+        ...
+
+
 class Listener(Protocol):
     """What every listener offers."""
 
@@ -65,11 +74,11 @@ class Listener(Protocol):
 class Gateway:
     """One running gateway: an exchange, its world, its listeners."""
 
-    def __init__(self, config: Config, options: ServeOptions) -> None:
+    def __init__(self, config: Config, options: ServeOptions, make_world: MakeWorld = World) -> None:
         self.config = config
         self.options = options
         record_dir = options.record_dir or recordings_dir(config)
-        self.world = World(config, record_dir=record_dir, exact_dir=options.is_one_recording)
+        self.world = make_world(config, record_dir=record_dir, exact_dir=options.is_one_recording)
         self.acceptance = Acceptance(
             config, read_accepted(config), tell=lambda text: self._tell(f"warning: {text}")
         )
@@ -283,13 +292,13 @@ class Gateway:
             await self.telemetry.close()
 
 
-async def serve(config: Config, options: ServeOptions) -> int:
+async def serve(config: Config, options: ServeOptions, make_world: MakeWorld = World) -> int:
     """Run a gateway until its stdio core leaves or a signal ends it; return the exit code."""
     from gateway.runtime.upkeep import Upkeep, no_ready_file
 
     try:
         no_ready_file(options.ready_file)
-        gateway = Gateway(config, options)
+        gateway = Gateway(config, options, make_world)
         gateway.world.need_recordings()
     except (AcceptedError, ConfigError, RecordingError) as fault:
         tell(f"error: {fault}")

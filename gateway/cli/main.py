@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway.cli.output import BAD_INPUT, INTERRUPTED, WRONG_USE, CliError, tell_config_error, tell_error
@@ -24,6 +25,7 @@ FAMILIES = (
     "demo",
     "run",
     "record",
+    "replay",
     "check",
     "status",
     "tools",
@@ -32,10 +34,12 @@ FAMILIES = (
     "show",
     "doctor",
     "export",
+    "import",
     "diff",
+    "fork",
     "bench",
 )
-"""Names of commands, in the order of the help; each is also the name of its module."""
+"""Names of commands, in the order of the help; each is also the name of its module, with `_` after a keyword."""
 QUICK = ("run", "record")
 """Families with `quick(arguments)`: the work to do, or None where only the full parser knows."""
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
@@ -66,7 +70,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _family(name: str) -> _Family:
-    return cast(_Family, import_module(f"gateway.cli.{name}"))
+    return cast(_Family, import_module(_module(name)))
+
+
+def _module(name: str) -> str:
+    return f"gateway.cli.{name}_" if iskeyword(name) else f"gateway.cli.{name}"
 
 
 def application(*, only: str | None = None) -> typer.Typer:
@@ -96,7 +104,7 @@ def application(*, only: str | None = None) -> typer.Typer:
     )
     app.callback()(root)
     for name in [only] if only in FAMILIES else FAMILIES:
-        if find_spec(f"gateway.cli.{name}") is not None:
+        if find_spec(_module(name)) is not None:
             _family(name).register(app)
     return app
 

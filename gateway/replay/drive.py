@@ -1,0 +1,291 @@
+"""A whole recorded session played again: the recorded core and the recorded peers at both ends of a real exchange.
+
+Owns the feeding of what came from outside (messages, connections, ends) in recorded order, and of nothing else: what
+the exchange then says and decides has to be what it said and decided, frame by frame. Time stands still but for timers
+that the recording shows to have gone off. `pairing` compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.calls.core_state import Core
+from gateway.calls.exchange import Exchange
+from gateway.calls.faults import fault_of, transport_of
+from gateway.protocol import jsonrpc, mcp
+from gateway.replay.clock import VirtualClock
+from gateway.replay.pairing import Pairing
+from gateway.replay.rewire import about, under_id
+from gateway.replay.stage import Nowhere, Stage
+from recordings.frame import Frame
+from recordings.header import Header
+from transports.base import Hello, Id, Origin
+
+if TYPE_CHECKING:
+    from gateway.calls.call import Call
+    from gateway.calls.peer_state import Peer
+    from gateway.config.model import Config
+
+STRAYS = frozenset(("too-large", "unfinished", "partial", "binary", "blank", "not-utf8"))
+"""What a transport says of bytes that are no message; everything else was found out by reading them."""
+COPIED = frozenset(("spawn", "exit", "restart", "mark"))
+"""What the shells tell of themselves: it is an input that changes nothing, and is recorded as it was."""
+TIMERS_PER_FRAME = 10_000
+
+
+class Drive:
+    """One recording, driven once."""
+
+    def __init__(
+        self, config: Config, header: Header, *, body: Callable[[Frame], bytes], transparent: bool = False
+    ) -> None:
+        self._header = header
+        self._body = body
+        self._clock = VirtualClock()
+        self.pairing = Pairing(body)
+        self._stage = Stage(self._clock, header.seed, self.pairing.take)
+        version = header.by.rpartition(" ")[2] or "0"
+        self._exchange = Exchange(config, self._stage, version=version)
+        self._exchange.is_transparent = transparent
+        self._exchange.on_fault = self.pairing.failed
+        self._transport = header.core.transport if header.core is not None else "stdio"
+        self._core: Core | None = None
+        self._passing: list[Core] = []
+        """Connections that carry one request each (stateless HTTP) and are still open."""
+        self._answered: list[Core] = []
+        self._backing_off: set[str] = set()
+
+    def run(self, frames: Iterable[Frame], *, progress: Callable[[int], None] | None = None) -> Pairing:
+        """Play every frame, and return how what came of it compares."""
+        for frame in frames:
+            if frame.kind not in ("lost", "block") or "synthetic" not in frame.flags:
+                self.pairing.expect(frame)
+        for number, frame in enumerate(self.pairing.expected()):
+            self._clock.at(frame.at)
+            if not self.pairing.is_paired(frame.seq):
+                self._play(frame)
+            self._hang_up()
+            if progress is not None and number % 1000 == 0:
+                progress(number)
+        self.pairing.finish()
+        return self.pairing
+
+    def _play(self, frame: Frame) -> None:
+        way, kind = frame.way, frame.kind
+        self.pairing.feeding = frame.seq
+        if way == "core>":
+            self._from_core(frame)
+        elif way == "peer>":
+            self._from_peer(frame)
+        elif way == "inside" and kind in COPIED:
+            if kind == "restart":
+                state = (frame.x or {}).get("state")
+                (self._backing_off.add if state == "backing_off" else self._backing_off.discard)(
+                    frame.peer or ""
+                )
+            self._copy(frame)
+        elif way == "inside" and kind == "open":
+            self._open(frame)
+        elif way == "inside" and kind == "close" and frame.peer:
+            self._end(frame)
+        elif way == "inside" and kind == "fault" and (frame.x or {}).get("event"):
+            self._fail(frame)
+        else:
+            self._let_time_pass(frame)
+        self.pairing.feeding = None
+
+    # -- the core ----------------------------------------------------------------------------------------------
+
+    def _from_core(self, frame: Frame) -> None:
+        body = self.pairing.live_bytes(self._body(frame))
+        if frame.kind == "close":
+            self._close_core(frame)
+            return
+        core = self._core_for(frame, body)
+        if frame.kind == "raw":
+            x = frame.x or {}
+            why = str(x.get("why", ""))
+            if why in STRAYS:
+                core.stray(body, why, size=int(x.get("bytes", len(body))))
+            else:
+                core.message(body)
+            return
+        core.message(body)
+
+    def _core_for(self, frame: Frame, body: bytes) -> Core:
+        if self._transport == "http" and frame.kind == "request" and mcp.MODERN_MARK in body:
+            core = self._connect(ephemeral=True)
+            self._passing.append(core)
+            return core
+        if self._transport == "http" and self._core is None and self._passing:
+            call = self._call(frame.re)
+            if call is not None and call.core is not None:
+                return call.core
+            return self._passing[-1]
+        if self._core is None:
+            self._core = self._connect(ephemeral=False)
+        return self._core
+
+    def _connect(self, *, ephemeral: bool) -> Core:
+        hello = Hello(transport=self._transport, remote="recording", ephemeral=ephemeral)  # pyright: ignore[reportArgumentType]
+        link = Nowhere()
+        core = self._exchange.accept(link, hello)
+        if ephemeral:
+            link.on_send = partial(self._sent, core)
+        return core
+
+    def _sent(self, core: Core, message: bytes) -> None:
+        """A connection that carries one request is over once that is answered."""
+        try:
+            envelope = jsonrpc.read(message)
+        except jsonrpc.BadMessage:
+            return
+        if not envelope.method and core not in self._answered:
+            self._answered.append(core)
+
+    def _hang_up(self) -> None:
+        answered, self._answered = self._answered, []
+        for core in answered:
+            if core in self._passing:
+                self._passing.remove(core)
+                core.closed(None)
+
+    def _close_core(self, frame: Frame) -> None:
+        x = frame.x or {}
+        fault = None
+        if x.get("reason", "closed") != "closed":
+            fault = transport_of({"reason": x["reason"], "message": ""})
+        if self._core is not None:
+            core, self._core = self._core, None
+        elif self._passing:
+            held = int(x.get("in_flight", 0))
+            core = next((one for one in self._passing if len(one.open) == held), self._passing[0])
+            self._passing.remove(core)
+        else:
+            return
+        core.closed(fault)
+
+    # -- the peers ---------------------------------------------------------------------------------------------
+
+    def _from_peer(self, frame: Frame) -> None:
+        x = frame.x or {}
+        if frame.kind == "raw" and x.get("stream") == "stderr":
+            self._copy(frame)
+            return
+        call = self._call(frame.re if frame.re is not None else frame.parent)
+        leg = call.leg or call if call is not None else None
+        peer = leg.peer if leg is not None and leg.peer is not None else self._peer_of(frame)
+        if peer is None or peer.link is None:
+            self._let_time_pass(frame)
+            return
+        body = self.pairing.live_bytes(self._body(frame))
+        wire: Id | None = leg.peer_id if leg is not None and leg.peer is peer else None
+        if frame.kind == "raw":
+            why = str(x.get("why", ""))
+            if why in STRAYS:
+                peer.stray(body, why, size=int(x.get("bytes", len(body))))
+            else:
+                peer.message(body)
+        elif frame.kind in ("response", "error"):
+            peer.message(under_id(body, wire) if frame.re is not None else body)
+        elif frame.kind == "request":
+            is_http = self._header.peers.get(peer.name) is not None and self._header.peers[
+                peer.name
+            ].transport in ("http", "sse")
+            peer.message(body, Origin(about=wire) if is_http and wire is not None else None)
+        else:
+            peer.message(about(body, frame.method or "", wire) if frame.re is not None else body)
+
+    def _call(self, seq: int | None) -> Call | None:
+        """The call in flight whose request is this recorded frame."""
+        live = self.pairing.live_of(seq)
+        if live is None:
+            return None
+        for session in self._exchange.sessions:
+            for peer in session.peers():
+                for call in (*peer.pending.values(), *peer.waiting):
+                    if call.seq == live:
+                        return call
+        return None
+
+    def _peer_of(self, frame: Frame) -> Peer | None:
+        peers = [peer for peer in self._exchange.peers_named(frame.peer or "") if peer.link is not None]
+        return next((peer for peer in peers if peer.life == frame.life), peers[0] if peers else None)
+
+    def _open(self, frame: Frame) -> None:
+        name = frame.peer or ""
+        peer = next((peer for peer in self._stage.wanted if peer.name == name), None)
+        if peer is not None:
+            self._stage.wanted.remove(peer)
+        else:
+            peer = next(
+                (one for one in self._exchange.peers_named(name) if one.state in ("failed", "starting")), None
+            )
+        if peer is None:
+            return
+        peer.state = "starting"
+        peer.opened(Nowhere())
+
+    def _end(self, frame: Frame) -> None:
+        x = frame.x or {}
+        if x.get("asked"):
+            peer = next(
+                (one for one in self._exchange.peers_named(frame.peer or "") if one.link is not None), None
+            )
+            if peer is not None and peer.state == "stopped":
+                peer.closed(None)
+            return
+        peer = self._peer_of(frame)
+        if peer is None:
+            return
+        was_ready = peer.state == "ready"
+        peer.closed(transport_of(x))
+        if was_ready and peer.state == "failed" and peer.name in self._backing_off:
+            peer.state = "starting"
+
+    def _fail(self, frame: Frame) -> None:
+        x = frame.x or {}
+        name = frame.peer or ""
+        if x["event"] == "failed":
+            call = self._call(frame.re)
+            fault = transport_of(x)
+            peer = call.peer if call is not None else self._peer_of(frame)
+            if peer is not None and fault is not None:
+                fault.request_id = call.peer_id if call is not None else None
+                peer.failed(fault)
+            return
+        peer = next((peer for peer in self._stage.wanted if peer.name == name), None)
+        if peer is not None:
+            self._stage.wanted.remove(peer)
+            peer.unreachable(fault_of(x, name))
+        else:
+            self._let_time_pass(frame)
+
+    # -- time --------------------------------------------------------------------------------------------------
+
+    def _let_time_pass(self, frame: Frame) -> None:
+        """The exchange has to come to this frame by itself: call the timers that were due, until it has."""
+        self.pairing.feeding = None
+        for _ in range(TIMERS_PER_FRAME):
+            if self.pairing.is_paired(frame.seq) or not self._clock.fire(until=frame.at):
+                return
+
+    def _copy(self, frame: Frame) -> None:
+        session = next(iter(self._exchange.sessions), None)
+        tap = session.tap if session is not None else None
+        if tap is None:
+            if self._core is None and self._transport != "http":
+                self._core = self._connect(ephemeral=False)
+                self._copy(frame)
+            return
+        tap.record(
+            frame.kind,
+            frame.way or "inside",
+            self._body(frame),
+            peer=frame.peer or "",
+            life=frame.life,
+            flags=frame.flags,
+            x=frame.x,
+        )

@@ -1,0 +1,210 @@
+"""Recorded frames beside those of a driven replay: which is which, and whether they say the same.
+
+Owns the comparison of two frame streams, bit for bit but for what no two runs share: times, process ids, and handles
+that were minted out of another secret. What the differences are called in a report is decided here too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from recordings.difference import differences
+from recordings.divergence import Divergence, DivergenceClass
+from recordings.frame import DECISIONS, Frame
+
+Key: TypeAlias = tuple[Any, ...]
+
+VOLATILE = frozenset(("pid", "retry_after_ms", "wait_ms", "stderr_lost"))
+"""Members of `x` that differ from run to run."""
+UNCOMPARED = frozenset(("redacted", "truncated"))
+"""Flags that the recorder sets, not the exchange."""
+STATE = b'"requestState":"'
+
+
+class Pairing:
+    """Two streams of frames on the way to each other."""
+
+    def __init__(self, body: Callable[[Frame], bytes]) -> None:
+        self._body = body
+        self._expected: dict[int, Frame] = {}
+        self._open: defaultdict[Key, deque[int]] = defaultdict(deque)
+        self._live_of: dict[int, int] = {}
+        self._recorded_of: dict[int, int] = {}
+        self._lanes: dict[int, str] = {}
+        """Lane of each request that has one, by its recorded number: others belong where their cause does."""
+        self._renames: list[tuple[bytes, bytes]] = []
+        """Handles: recorded and live."""
+        self._last = -1
+        self.feeding: int | None = None
+        """The recorded frame that is being fed; None while the exchange acts by itself."""
+        self.divergences: list[Divergence] = []
+        self.faults: list[Exception] = []
+
+    def expect(self, frame: Frame) -> None:
+        """A recorded frame, in order."""
+        self._expected[frame.seq] = frame
+        if frame.lane:
+            self._lanes[frame.seq] = frame.lane
+        self._open[self._key(frame, frame.re)].append(frame.seq)
+
+    def expected(self) -> Iterator[Frame]:
+        """The recorded frames, in order."""
+        yield from self._expected.values()
+
+    @property
+    def count(self) -> int:
+        """How many frames are recorded."""
+        return len(self._expected)
+
+    @property
+    def paired(self) -> int:
+        """How many of them have come again."""
+        return len(self._live_of)
+
+    @property
+    def lanes(self) -> tuple[str | None, ...]:
+        """The lanes of the recording, in order of appearance."""
+        return tuple(dict.fromkeys(self._lanes.values())) or (None,)
+
+    def is_paired(self, seq: int) -> bool:
+        """Whether a recorded frame has come again."""
+        return seq in self._live_of
+
+    def live_of(self, seq: int | None) -> int | None:
+        """The number that a recorded frame has in the replay."""
+        return self._live_of.get(seq) if seq is not None else None
+
+    def live_bytes(self, body: bytes) -> bytes:
+        """A recorded body with the handles of this run in the place of the recorded ones."""
+        for recorded, live in self._renames:
+            body = body.replace(recorded, live)
+        return body
+
+    def take(self, live: Frame) -> None:
+        """A frame of the replay."""
+        re = self._recorded_of.get(live.re) if live.re is not None else None
+        key = self._key(live, re)
+        if self.feeding is not None and self._is_fed(live):
+            seq, self.feeding = self.feeding, None
+            waiting = self._open[self._key(self._expected[seq], self._expected[seq].re)]
+            if seq in waiting:
+                waiting.remove(seq)
+        elif self._open[key]:
+            seq = self._open[key].popleft()
+        else:
+            self._tell("extra", live, None, f"the replay says `{_what(live)}`, which the recording does not")
+            return
+        self._live_of[seq] = live.seq
+        self._recorded_of[live.seq] = seq
+        self._compare(self._expected[seq], live)
+
+    def finish(self) -> None:
+        """Tell of every recorded frame that has not come again."""
+        for frame in self._expected.values():
+            if frame.seq not in self._live_of:
+                self._tell("missing", None, frame, f"`{_what(frame)}` has not come again")
+
+    def failed(self, fault: Exception) -> None:
+        """The exchange itself has failed."""
+        self.faults.append(fault)
+
+    def _is_fed(self, live: Frame) -> bool:
+        """Whether a frame is the one that is being fed, not one that follows from it."""
+        fed = self._expected[self.feeding or 0]
+        return (fed.kind, fed.way, fed.peer) == (live.kind, live.way, live.peer) and fed.id == live.id
+
+    def _key(self, frame: Frame, re: int | None) -> Key:
+        return frame.kind, frame.way, frame.peer, frame.method, frame.name, re
+
+    def _compare(self, recorded: Frame, live: Frame) -> None:
+        wrong: list[str] = []
+        if recorded.seq < self._last:
+            wrong.append("it comes later than recorded")
+        self._last = max(self._last, recorded.seq)
+        for field in ("peer", "life", "way", "lane", "id", "method", "name"):
+            ours, theirs = getattr(recorded, field), getattr(live, field)
+            if ours != theirs or type(ours) is not type(theirs):
+                wrong.append(f"`{field}` is {theirs!r} and was {ours!r}")
+        for field in ("re", "parent", "after", "op"):
+            ours, theirs = getattr(recorded, field), getattr(live, field)
+            if ours != (self._recorded_of.get(theirs, theirs) if theirs is not None else None):
+                wrong.append(f"`{field}` is {theirs!r} and was {ours!r}")
+        if set(recorded.flags) - UNCOMPARED != set(live.flags) - UNCOMPARED:
+            wrong.append(f"`flags` are {sorted(live.flags)} and were {sorted(recorded.flags)}")
+        before, after = self._bodies(recorded, live)
+        changes = differences(before, after) if before != after else ()
+        if before != after and not changes:
+            wrong.append("the body is spelt otherwise")
+        if not changes:
+            changes = differences(_facts(recorded.x), _facts(live.x))
+        if wrong or changes:
+            self._tell(_class(recorded), live, recorded, "; ".join(wrong), changes)
+
+    def _bodies(self, recorded: Frame, live: Frame) -> tuple[bytes, bytes]:
+        before, after = self._body(recorded), bytes(live.body)
+        if before != after and STATE in after:
+            self._learn(before, after)
+        for ours, theirs in self._renames:
+            after = after.replace(theirs, ours)
+        return before, after
+
+    def _learn(self, before: bytes, after: bytes) -> None:
+        """A handle of ours: it was minted anew, and stands for the recorded one from here on."""
+        pair = _state(before), _state(after)
+        if all(pair) and pair[0] != pair[1] and pair not in self._renames:
+            self._renames.append(pair)
+
+    def _tell(
+        self,
+        cls: DivergenceClass,
+        live: Frame | None,
+        recorded: Frame | None,
+        detail: str,
+        changes: tuple[Any, ...] = (),
+    ) -> None:
+        frame = recorded or live
+        assert frame is not None
+        self.divergences.append(
+            Divergence(
+                cls=cls,
+                lane=self._lane(frame, is_live=recorded is None),
+                peer=frame.peer,
+                method=frame.method,
+                name=frame.name,
+                live=live.seq if live is not None else None,
+                recorded=recorded.seq if recorded is not None else None,
+                changes=changes,
+                detail=detail,
+            )
+        )
+
+    def _lane(self, frame: Frame, *, is_live: bool) -> str | None:
+        if frame.lane:
+            return frame.lane
+        cause = frame.re if frame.re is not None else frame.parent
+        if is_live and cause is not None:
+            cause = self._recorded_of.get(cause)
+        return self._lanes.get(cause) if cause is not None else None
+
+
+def _class(frame: Frame) -> DivergenceClass:
+    if frame.kind in DECISIONS:
+        return "decision-differs"
+    return "answer-differs"
+
+
+def _what(frame: Frame) -> str:
+    return " ".join(word for word in (frame.way, frame.kind, frame.peer, frame.method, frame.name) if word)
+
+
+def _facts(x: dict[str, Any] | None) -> bytes:
+    return msgspec.json.encode({key: value for key, value in (x or {}).items() if key not in VOLATILE})
+
+
+def _state(body: bytes) -> bytes:
+    start = body.find(STATE)
+    return body[start + len(STATE) : body.find(b'"', start + len(STATE))] if start >= 0 else b""

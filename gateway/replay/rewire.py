@@ -1,0 +1,85 @@
+"""Recorded messages under the ids of a replay: in every place where an id stands.
+
+Owns the places: the id itself, `progressToken`, `subscriptionId` and `requestId`. Where the ids are the recorded ones,
+which is the rule, a message is passed on byte for byte.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from gateway.protocol import jsonrpc, mcp
+from transports.base import Id
+
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+
+
+class _Params(msgspec.Struct):
+    params: dict[str, Raw] = msgspec.field(default_factory=dict[str, Raw])
+
+
+_read_params = msgspec.json.Decoder(_Params)
+
+
+def under_id(message: bytes, id_: Id | None) -> bytes:
+    """A request, response or error under another id; unchanged where it has that one or cannot be read."""
+    if id_ is None:
+        return message
+    try:
+        envelope = jsonrpc.read(message)
+    except jsonrpc.BadMessage:
+        return message
+    if envelope.id == id_ and type(envelope.id) is type(id_):
+        return message
+    return jsonrpc.with_id(message, envelope, id_)
+
+
+def about(message: bytes, method: str, id_: Id | None) -> bytes:
+    """A notification about the request that has this id now; unchanged where it names it by that already."""
+    if id_ is None:
+        return message
+    if method == PROGRESS:
+        return _with_member(message, "progressToken", id_)
+    if method == CANCELLED:
+        return _with_member(message, "requestId", id_)
+    return _with_subscription(message, id_)
+
+
+def _with_member(message: bytes, name: str, value: Id) -> bytes:
+    members = _params_of(message)
+    encoded = jsonrpc.encode(value)
+    if members is None or name not in members or bytes(members[name]) == encoded:
+        return message
+    members[name] = Raw(encoded)
+    return _with_params(message, members)
+
+
+def _with_subscription(message: bytes, id_: Id) -> bytes:
+    if mcp.META_SUBSCRIPTION.encode() not in message:
+        return message
+    members = _params_of(message)
+    try:
+        meta = msgspec.json.decode(members["_meta"], type=dict[str, Raw]) if members is not None else {}
+    except (msgspec.DecodeError, KeyError):
+        return message
+    encoded = jsonrpc.encode(id_)
+    if members is None or bytes(meta.get(mcp.META_SUBSCRIPTION, b"")) in (b"", encoded):
+        return message
+    meta[mcp.META_SUBSCRIPTION] = Raw(encoded)
+    members["_meta"] = Raw(msgspec.json.encode(meta))
+    return _with_params(message, members)
+
+
+def _params_of(message: bytes) -> dict[str, Raw] | None:
+    try:
+        return _read_params.decode(message).params
+    except msgspec.DecodeError:
+        return None
+
+
+def _with_params(message: bytes, members: dict[str, Raw]) -> bytes:
+    whole = msgspec.json.decode(message, type=dict[str, Raw])
+    whole["params"] = Raw(msgspec.json.encode(members))
+    return msgspec.json.encode(whole)

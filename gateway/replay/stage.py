@@ -1,0 +1,173 @@
+"""The world of a driven replay: what the exchange asks of its host, answered by a recording instead of the system.
+
+Owns the links that lead nowhere and the tap that gathers frames. When something happens is decided by `drive`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from gateway.calls.ports import Timer
+from gateway.replay.clock import VirtualClock
+from recordings.frame import NO_BODY, Frame
+from recordings.header import PeerFacts
+from transports.base import Hello, Id, Stamp
+
+if TYPE_CHECKING:
+    from gateway.calls.peer_state import Peer
+
+
+class Nowhere:
+    """A link whose other side is a recording: what is sent is looked at by nobody, or by `on_send`."""
+
+    stamped = False
+    queued_bytes = 0
+
+    def __init__(self, on_send: Callable[[bytes], None] | None = None) -> None:
+        self.on_send = on_send
+        self.is_closed = False
+
+    def send(self, message: bytes, stamp: Stamp | None = None) -> None:
+        """Take one message."""
+        if self.on_send is not None:
+            self.on_send(message)
+
+    def cancel(self, request_id: Id) -> bool:
+        """Never: cancels are messages here."""
+        return False
+
+    def pause(self) -> None:
+        """There is nothing to hold back."""
+
+    def resume(self) -> None:
+        """There is nothing to let go."""
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Remember that it was closed; who drives says when the other side has noticed."""
+        self.is_closed = True
+
+
+class GatheringTap:
+    """A tap that hands every frame to `take`, which says nothing back. Implements `calls.ports.Tap`."""
+
+    accepting = True
+    must_keep = False
+
+    def __init__(self, clock: VirtualClock, take: Callable[[Frame], None]) -> None:
+        self._clock = clock
+        self._take = take
+        self._next = 0
+        self.at = 0
+
+    def now(self) -> int:
+        """Return the virtual time."""
+        return self._clock.now
+
+    def record(
+        self,
+        kind: str,
+        way: str,
+        body: bytes = b"",
+        *,
+        peer: str = "",
+        life: int = 1,
+        id: Id | UnsetType | None = UNSET,  # noqa: A002 - the field's name in the contract
+        re: int | None = None,
+        parent: int | None = None,
+        after: int | None = None,
+        op: int | None = None,
+        method: str = "",
+        name: str = "",
+        lane: str = "",
+        flags: tuple[str, ...] = (),
+        x: dict[str, Any] | None = None,
+    ) -> int:
+        """Gather one frame and return its number."""
+        seq = self._next
+        self._next = seq + 1
+        self.at = self._clock.now
+        self._take(
+            Frame(
+                seq=seq,
+                at=self.at,
+                kind=kind,  # pyright: ignore[reportArgumentType] - the exchange uses the contract's words
+                peer=peer or None,
+                life=life,
+                way=way,  # pyright: ignore[reportArgumentType]
+                lane=lane or None,
+                id=id,
+                re=re,
+                parent=parent,
+                after=after,
+                op=op,
+                method=method or None,
+                name=name or None,
+                flags=flags,  # pyright: ignore[reportArgumentType]
+                body=Raw(body) if body else NO_BODY,
+                x=x,
+            )
+        )
+        return seq
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """As `record`."""
+        return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
+
+    def met(self, peer: str, facts: PeerFacts) -> None:
+        """The recording knows who the peer was."""
+
+    def close(self) -> None:
+        """There is nothing to seal."""
+
+
+class Stage:
+    """What a driven exchange sees of the world. Implements `calls.ports.Host`."""
+
+    def __init__(self, clock: VirtualClock, seed: int | str | None, take: Callable[[Frame], None]) -> None:
+        self._clock = clock
+        self._seed = str(seed).encode()
+        self._minted = 0
+        self._take = take
+        self.wanted: list[Peer] = []
+        """Peers that the exchange wants to be connected to, in the order in which it said so."""
+
+    def now(self) -> int:
+        """Return the virtual time."""
+        return self._clock.now
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """Have `call` called when the drive lets time pass."""
+        return self._clock.later(int(delay_s * 1e9), call)
+
+    def connect(self, peer: Peer) -> None:
+        """Remember the wish; the recording says when and whether it comes true."""
+        if peer not in self.wanted:
+            self.wanted.append(peer)
+
+    def disconnect(self, peer: Peer) -> None:
+        """Nothing is connected."""
+        if peer in self.wanted:
+            self.wanted.remove(peer)
+
+    def healthy(self, peer: Peer) -> None:
+        """Nobody keeps count of failures."""
+
+    def mint(self) -> str:
+        """Return 32 hex digits out of the session's seed, the same ones in every run."""
+        self._minted += 1
+        return hashlib.blake2b(b"%d" % self._minted, key=self._seed[:64], digest_size=16).hexdigest()
+
+    def tap(self, hello: Hello) -> GatheringTap:
+        """Return the tap that gathers the session's frames."""
+        return GatheringTap(self._clock, self._take)
+
+    def secret_key(self) -> bytes:
+        """Return a key out of the session's seed."""
+        return hashlib.blake2b(b"key", key=self._seed[:64], digest_size=32).digest()

@@ -1,0 +1,399 @@
+"""A recording in the place of peers, towards a live core: the links, the tap and the pump of one replayed session.
+
+Owns the way of what a `Player` decides to the exchange and back, and the waiting: recorded pauses, a core that says
+nothing. Which frame is due is decided by the player.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+from gateway.calls.faults import fault_of, transport_of
+from gateway.calls.ports import Tap
+from gateway.protocol import jsonrpc
+from gateway.replay.player import Act, Asked, Player
+from gateway.replay.rewire import about, under_id
+from recordings.errors import RecordingError
+from recordings.header import PeerFacts
+from recordings.script import Delivery, Meeting
+from transports.base import Id, Origin, Stamp, TransportError
+
+if TYPE_CHECKING:
+    from gateway.calls.peer_state import Peer
+
+Pace: TypeAlias = float
+"""How fast recorded pauses are: 1.0 as recorded, 0 not at all."""
+SETTLE_S = 0.005
+"""How long a core may take to say what decides which of two equal requests comes first."""
+STRAYS = frozenset(("too-large", "unfinished", "partial", "binary", "blank", "not-utf8"))
+Outcome: TypeAlias = Literal["done", "wait"]
+
+
+class ScriptedLink:
+    """A link to a recorded peer. Implements `Link`."""
+
+    stamped = False
+    queued_bytes = 0
+
+    def __init__(self, playing: Playing, peer: Peer) -> None:
+        self._playing = playing
+        self.peer = peer
+        self.is_closed = False
+
+    def send(self, message: bytes, stamp: Stamp | None = None) -> None:
+        """Take one message of the exchange."""
+        self._playing.sent(self, message)
+
+    def cancel(self, request_id: Id) -> bool:
+        """Never: cancels are messages here."""
+        return False
+
+    def pause(self) -> None:
+        """There is nothing to hold back."""
+
+    def resume(self) -> None:
+        """There is nothing to let go."""
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Nothing more comes of it."""
+        self.is_closed = True
+
+
+class Playing:
+    """One session of a live core, its peers played by a `Player`."""
+
+    def __init__(self, player: Player, *, pace: Pace, patience_s: float) -> None:
+        self.player = player
+        self._pace = pace
+        self._patience_s = patience_s
+        self.on_end: Callable[[], None] | None = None
+        """Called when the session has ended."""
+        self._loop = asyncio.get_running_loop()
+        self._links: dict[str, list[ScriptedLink]] = {}
+        self._met: dict[str, int] = {}
+        self._sent: dict[int, tuple[ScriptedLink, Id]] = {}
+        """Live number of a request to the link and the wire id under which it was sent."""
+        self._stuck: list[Act] = []
+        """What cannot be done yet: its peer is not there."""
+        self._is_due = False
+        self._held: Act | None = None
+        self._last_at = 0
+        self._settled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        self.is_over = False
+
+    # -- the exchange's side -----------------------------------------------------------------------------------
+
+    def connect(self, peer: Peer) -> None:
+        """A peer is wanted: it comes, or cannot be reached, as recorded."""
+        meetings = self.player.script.meetings.get(peer.name, [])
+        number = self._met.get(peer.name, 0)
+        self._met[peer.name] = number + 1
+        self._loop.call_soon(self._meet, peer, meetings[number] if number < len(meetings) else None)
+
+    def _meet(self, peer: Peer, meeting: Meeting | None) -> None:
+        if peer.state != "starting":
+            return
+        if meeting is not None and not meeting.life:
+            facts = self.player.script.source.frame(meeting.seq).x or {}
+            peer.unreachable(fault_of(facts, peer.name))
+            return
+        link = ScriptedLink(self, peer)
+        self._links.setdefault(peer.name, []).append(link)
+        peer.opened(link)
+        self.wake()
+
+    def disconnect(self, peer: Peer) -> None:
+        """A peer is not wanted any more."""
+        self._links[peer.name] = [one for one in self._links.get(peer.name, []) if one.peer is not peer]
+
+    def sent(self, link: ScriptedLink, message: bytes) -> None:
+        """The exchange has sent something to a recorded peer."""
+        try:
+            envelope = jsonrpc.read(message)
+        except jsonrpc.BadMessage:
+            return
+        id_ = envelope.id
+        if not envelope.method or id_ is None or id_ is UNSET:
+            return
+        call = link.peer.pending.get(id_)
+        if call is None:
+            return
+        self._sent[call.seq] = link, id_
+        self.player.dispatched(call.seq)
+        self.wake()
+
+    def wake(self) -> None:
+        """Something has happened: see soon what is due."""
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        if not self._is_due and not self.is_over:
+            self._is_due = True
+            self._loop.call_soon(self._pump)
+
+    def end(self) -> None:
+        """The session is over: nothing is due any more."""
+        if self.is_over:
+            return
+        self.is_over = True
+        for timer in (self._timer, self._patience):
+            if timer is not None:
+                timer.cancel()
+        if self.on_end is not None:
+            self.on_end()
+
+    # -- the pump ----------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        self._is_due = False
+        if self.is_over or self._timer is not None:
+            return
+        stuck, self._stuck = self._stuck, []
+        for act in stuck:
+            if self._do(act) == "wait":
+                self._stuck.append(act)
+        while self._timer is None:
+            act = self._next()
+            if act is None:
+                break
+            if self._do(act) == "wait":
+                self._stuck.append(act)
+        if self._timer is None and self.player.held and self._patience is None:
+            self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
+
+    def _next(self) -> Act | None:
+        if self._held is not None:
+            act, self._held = self._held, None
+            return act
+        if not self._settled and self.player.needs_settling:
+            self._settled = True
+            self._sleep(SETTLE_S)
+            return None
+        self._settled = False
+        act = self.player.take()
+        if act is None or act.delivery is None or not self._pace or act.delivery.is_loose:
+            return act
+        delay = self._gap(act.delivery)
+        if delay <= 0:
+            return act
+        self._held = act
+        self._sleep(delay)
+        return None
+
+    def _gap(self, delivery: Delivery) -> float:
+        """Seconds between a delivery and what came before it when it was recorded."""
+        cause = self.player.script.arrivals.get(delivery.cause) if delivery.cause is not None else None
+        since = max(self._last_at, cause.at if cause is not None else 0)
+        self._last_at = max(self._last_at, delivery.at)
+        return max(0, delivery.at - since) / 1e9 * self._pace
+
+    def _sleep(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._slept)
+
+    def _slept(self) -> None:
+        self._timer = None
+        self._pump()
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        if self.player.lose_patience():
+            self.wake()
+
+    # -- doing -------------------------------------------------------------------------------------------------
+
+    def _do(self, act: Act) -> Outcome:
+        if act.answer is not None:
+            return self._answer(act.answer, act.error)
+        delivery = act.delivery
+        assert delivery is not None
+        link, wire = self._way(delivery)
+        if link is None:
+            return "wait"
+        self.player.delivering = delivery.seq
+        try:
+            self._deliver(delivery, link, wire)
+        finally:
+            self.player.delivering = None
+            self.player.delivered(delivery)
+        return "done"
+
+    def _answer(self, one: Asked, error: bytes) -> Outcome:
+        where = self._sent.get(one.live)
+        if where is None:
+            return "done" if one.refused else "wait"
+        link, wire = where
+        if wire in link.peer.pending:
+            link.peer.message(jsonrpc.error(wire, error))
+        return "done"
+
+    def _way(self, delivery: Delivery) -> tuple[ScriptedLink | None, Id | None]:
+        """The link that a delivery comes on, and the id of its request there."""
+        links = self._links.get(delivery.peer, [])
+        if delivery.cause is not None:
+            live = self.player.live_of(delivery.cause)
+            for link in links:
+                for wire, call in link.peer.pending.items():
+                    if (call.seq == live) or (call.leg is not None and call.leg.seq == live):
+                        return link, wire
+            found = self._sent.get(live) if live is not None else None
+            return found if found is not None else (None, None)
+        for link in links:
+            if link.peer.link is link:
+                return link, None
+        return None, None
+
+    def _deliver(self, delivery: Delivery, link: ScriptedLink, wire: Id | None) -> None:
+        peer = link.peer
+        frame = self.player.script.source.frame(delivery.seq)
+        x = frame.x or {}
+        if delivery.kind == "ended":
+            self._end(peer, link, x)
+            return
+        if delivery.kind == "timeout":
+            call = peer.pending.get(wire) if wire is not None else None
+            if call is not None:
+                call.session.expire(call)
+            return
+        if delivery.kind == "failed":
+            fault = transport_of(x) or TransportError("closed", "the request could not be carried")
+            fault.request_id = wire
+            peer.failed(fault)
+            return
+        if peer.link is not link:
+            return
+        try:
+            body = self.player.body_for(delivery)
+        except RecordingError as missing:
+            self._unreadable(delivery, link, wire, missing)
+            return
+        if delivery.kind == "stray":
+            why = str(x.get("why", ""))
+            if why in STRAYS:
+                peer.stray(body, why, size=int(x.get("bytes", len(body))))
+            else:
+                peer.message(body)
+        elif delivery.is_answer:
+            peer.message(under_id(body, wire))
+        elif delivery.method and frame.kind == "request":
+            peer.message(body, Origin(about=wire) if wire is not None else None)
+        else:
+            peer.message(about(body, delivery.method, wire))
+
+    def _end(self, peer: Peer, link: ScriptedLink, x: dict[str, Any]) -> None:
+        """A life has ended; the next one begins by itself where it did so when it was recorded."""
+        if peer.link is not link:
+            return
+        self._links[peer.name].remove(link)
+        was_ready = peer.state == "ready"
+        peer.closed(transport_of(x))
+        more = self._met.get(peer.name, 0) < len(self.player.script.meetings.get(peer.name, []))
+        if was_ready and more and peer.state == "failed":
+            peer.state = "starting"
+            self.connect(peer)
+
+    def _unreadable(
+        self, delivery: Delivery, link: ScriptedLink, wire: Id | None, missing: RecordingError
+    ) -> None:
+        error = self.player.unreadable(delivery, missing)
+        if wire is not None and wire in link.peer.pending:
+            link.peer.message(jsonrpc.error(wire, error))
+
+
+class PlayingTap:
+    """A tap that lets a player see every frame of its session. Implements `calls.ports.Tap`."""
+
+    def __init__(self, tap: Tap, playing: Playing) -> None:
+        self._tap = tap
+        self.playing = playing
+        self.accepting = tap.accepting
+        self.must_keep = tap.must_keep
+        self.at = 0
+
+    def now(self) -> int:
+        """Return monotonic nanoseconds since the session's start."""
+        return self._tap.now()
+
+    def record(
+        self,
+        kind: str,
+        way: str,
+        body: bytes = b"",
+        *,
+        peer: str = "",
+        life: int = 1,
+        id: Id | UnsetType | None = UNSET,  # noqa: A002 - the field's name in the contract
+        re: int | None = None,
+        parent: int | None = None,
+        after: int | None = None,
+        op: int | None = None,
+        method: str = "",
+        name: str = "",
+        lane: str = "",
+        flags: tuple[str, ...] = (),
+        x: dict[str, Any] | None = None,
+    ) -> int:
+        """Record one frame, and tell the player of it."""
+        seq = self._tap.record(
+            kind, way, body, peer=peer, life=life, id=id, re=re, parent=parent, after=after, op=op, method=method,
+            name=name, lane=lane, flags=flags, x=x,
+        )  # fmt: skip
+        self.at = self._tap.at
+        if seq >= 0:
+            self._see(seq, kind, way, body, peer, re, method, name, lane)
+        return seq
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """As `record`."""
+        seq = self._tap.plain(kind, way, body, peer, id, re, after, method, name)
+        self.at = self._tap.at
+        if seq >= 0:
+            self._see(seq, kind, way, body, peer, re, method, name, "")
+        return seq
+
+    def _see(
+        self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str
+    ) -> None:  # fmt: skip
+        player = self.playing.player
+        if kind == "request":
+            if way == "peer>":
+                player.questioned(seq)
+                return
+            if way == ">core":
+                return
+            player.asked(
+                seq,
+                peer=peer,
+                lane=lane,
+                method=method,
+                name=name,
+                params=bytes(jsonrpc.read(body).params),
+                is_own=way == ">peer",
+            )
+        elif way == "core>":
+            if method == "notifications/cancelled":
+                player.cancelled(re)
+            elif kind in ("response", "error"):
+                player.replied(re, body)
+        elif way == ">core" and kind == "error":
+            player.refused(re)
+        else:
+            return
+        self.playing.wake()
+
+    def met(self, peer: str, facts: PeerFacts) -> None:
+        """Keep who a peer is."""
+        self._tap.met(peer, facts)
+
+    def close(self) -> None:
+        """The session has ended."""
+        self.playing.end()
+        self._tap.close()

@@ -1,0 +1,273 @@
+"""When a recorded frame may be delivered again: once what caused it has happened again.
+
+Owns the order of deliveries in its three strengths: `causal` holds what the recording shows to depend on each other
+within a lane, `lockstep` the whole recorded order, `free` nothing but a request before its answer. Knows no clock: who
+waits for what is data, and whoever waits may ask why. Source: the replay contract, the gate.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from recordings.script import Arrival, Delivery, Script
+
+Strength: TypeAlias = Literal["causal", "lockstep", "free"]
+
+
+def strength_for(script: Script) -> Strength:
+    """What suits a recording: without lanes nobody knows what depends on what, and the whole order is held."""
+    return "causal" if script.has_lanes else "lockstep"
+
+
+class Gate:
+    """The deliveries of one replay that are still to come."""
+
+    def __init__(self, script: Script, strength: Strength) -> None:
+        self.script = self._script = script
+        self.strength: Strength = strength
+        self._happened: set[int] = set()
+        """Arrivals that were seen again, and those that will never be."""
+        self._released: set[int] = set()
+        self._done: set[int] = set()
+        """Deliveries that were made, or never will be."""
+        self._ready: deque[int] = deque()
+        self._waits: dict[int, int] = {}
+        """How many causes a delivery still waits for."""
+        self._waiting: dict[int, list[int]] = {}
+        """Cause to the deliveries that wait for it."""
+        self._causes: dict[int, tuple[int, ...]] = {}
+        self._order: list[int] = []
+        """Lockstep: awaited arrivals and deliveries as recorded."""
+        self._place = 0
+        if strength == "lockstep":
+            self._build_order()
+        else:
+            self._build_causes()
+
+    # -- what happens ------------------------------------------------------------------------------------------
+
+    def happened(self, seq: int) -> None:
+        """A recorded arrival was seen again, or is given up."""
+        if seq not in self._happened:
+            self._happened.add(seq)
+            self._settle(seq)
+
+    def delivered(self, seq: int) -> None:
+        """A delivery was made, or is given up."""
+        if seq not in self._done:
+            self._done.add(seq)
+            self._released.add(seq)
+            self._settle(seq)
+
+    def give_up(self, request: int) -> None:
+        """A recorded request will not be answered as recorded: what it caused is not waited for."""
+        self.happened(request)
+        for delivery in self._script.caused_by(request):
+            self.delivered(delivery)
+
+    def take(self) -> int | None:
+        """The next delivery that may be made, or None. It counts as made once `delivered` says so."""
+        if self.strength == "lockstep":
+            loose = self._take_ready()
+            return loose if loose is not None else self._take_ordered()
+        return self._take_ready()
+
+    def is_open(self, seq: int) -> bool:
+        """Whether what caused a recorded arrival has happened: what its sender had been given, and its lane's past."""
+        arrival = self._script.arrivals[seq]
+        after = arrival.after
+        if self.strength == "lockstep":
+            return seq < self._horizon
+        return (
+            after is None or arrival.is_loose or after in self._done or after not in self._script.deliveries
+        )
+
+    @property
+    def held(self) -> list[int]:
+        """Awaited arrivals without which the next delivery is not made, in order. Empty where nothing is held."""
+        if self.strength == "lockstep":
+            missing: list[int] = []
+            for seq in self._order[self._place :]:
+                if seq in self._script.deliveries:
+                    if missing and self._may_come(seq):
+                        return missing
+                elif seq not in self._happened:
+                    missing.append(seq)
+            return []
+        found: dict[int, None] = {}
+        for node, count in self._waits.items():
+            if count and node >= 0 and node not in self._done and self._may_come(node):
+                found.update(dict.fromkeys(self._unseen(node)))
+        return sorted(found)
+
+    @property
+    def is_contested(self) -> bool:
+        """Lockstep: whether two deliveries follow each other with nothing recorded between them."""
+        return (
+            self.strength == "lockstep"
+            and 0 < self._place < len(self._order)
+            and self._order[self._place] in self._script.deliveries
+            and self._order[self._place - 1] in self._script.deliveries
+        )
+
+    # -- lockstep ----------------------------------------------------------------------------------------------
+
+    @property
+    def _left(self) -> bool:
+        return self._place < len(self._order)
+
+    @property
+    def _horizon(self) -> int:
+        """The next delivery: arrivals before it may come at any time now, others would come early."""
+        for place in range(self._place, len(self._order)):
+            if self._order[place] in self._script.deliveries and self._order[place] not in self._done:
+                return self._order[place]
+        return sys.maxsize
+
+    def _build_order(self) -> None:
+        script = self._script
+        arrivals = (arrival.seq for arrival in script.awaited)
+        for delivery in script.deliveries.values():
+            if delivery.is_loose:
+                self.wait(delivery.seq, [delivery.cause] if delivery.cause is not None else [])
+        bound = (seq for seq, delivery in script.deliveries.items() if not delivery.is_loose)
+        self._order = sorted([*arrivals, *bound])
+
+    def _may_come(self, seq: int) -> bool:
+        cause = self._script.deliveries[seq].cause
+        return seq not in self._done and (cause is None or cause in self._happened)
+
+    def _take_ordered(self) -> int | None:
+        while self._left:
+            seq = self._order[self._place]
+            if seq in self._script.arrivals:
+                if seq not in self._happened:
+                    return None
+            elif seq not in self._done:
+                if seq in self._released:
+                    return None
+                self._released.add(seq)
+                return seq
+            self._place += 1
+        return None
+
+    # -- causal and free -----------------------------------------------------------------------------------------
+
+    def _build_causes(self) -> None:
+        threads = _Threads(self)
+        arrivals = iter(sorted(self._script.arrivals.values(), key=lambda arrival: arrival.seq))
+        arrival = next(arrivals, None)
+        for delivery in self._script.deliveries.values():
+            while arrival is not None and arrival.seq < delivery.seq:
+                threads.hear(arrival)
+                arrival = next(arrivals, None)
+            self.wait(delivery.seq, threads.causes(delivery, within_lane=self.strength == "causal"))
+
+    # -- both ----------------------------------------------------------------------------------------------------
+
+    def wait(self, node: int, causes: Iterable[int]) -> None:
+        """Let a delivery, or a knot (a negative number, that stands for all of its causes), wait for causes."""
+        waits = self._causes[node] = tuple(dict.fromkeys(causes))
+        self._waits[node] = len(waits)
+        for cause in waits:
+            self._waiting.setdefault(cause, []).append(node)
+        if not waits:
+            self._ready.append(node)
+
+    def _settle(self, cause: int) -> None:
+        settled = [cause]
+        while settled:
+            for node in self._waiting.pop(settled.pop(), ()):
+                self._waits[node] -= 1
+                if self._waits[node]:
+                    continue
+                if node < 0:
+                    settled.append(node)
+                elif node not in self._done:
+                    self._ready.append(node)
+
+    def _unseen(self, node: int) -> Iterator[int]:
+        """The awaited arrivals that a delivery still waits for, through knots."""
+        todo = [node]
+        while todo:
+            for cause in self._causes.get(todo.pop(), ()):
+                if cause < 0:
+                    if self._waits[cause]:
+                        todo.append(cause)
+                elif cause in self._script.arrivals and cause not in self._happened:
+                    yield cause
+
+    def _take_ready(self) -> int | None:
+        while self._ready:
+            seq = self._ready.popleft()
+            if seq not in self._done:
+                self._released.add(seq)
+                return seq
+        return None
+
+
+class _Threads:
+    """What of the past a delivery depends on, followed along the recording."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._streams: dict[tuple[str, int | None], int] = {}
+        """The last delivery of each stream: a request's, or a life's own words."""
+        self._answers: dict[tuple[str, int | None], list[int]] = {}
+        """Answers of the core to questions of a stream, until the next delivery has waited for them."""
+        self._latest: dict[str, int] = {}
+        """The last request that each peer was sent."""
+        self._knots: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        """By peer and lane: (arrival, the knot of it and all before it)."""
+        self._of_peer: dict[str, int] = {}
+        """The knot of all that a peer was sent and has said."""
+        self._next = 0
+
+    def hear(self, arrival: Arrival) -> None:
+        """The core has sent something."""
+        script = self._gate.script
+        if arrival.kind == "answer" and arrival.re in script.deliveries:
+            question = script.deliveries[arrival.re]
+            self._answers.setdefault((question.peer, question.cause), []).append(arrival.seq)
+        elif arrival.kind == "request" and arrival.peer and not arrival.is_loose:
+            self._latest[arrival.peer] = arrival.seq
+            self._tie(arrival.peer, arrival.seq)
+            if arrival.lane:
+                known = self._knots.setdefault((arrival.peer, arrival.lane), [])
+                known.append((arrival.seq, self._knot([arrival.seq, *(knot for _, knot in known[-1:])])))
+
+    def _tie(self, peer: str, seq: int) -> None:
+        before = self._of_peer.get(peer)
+        self._of_peer[peer] = self._knot([seq] if before is None else [seq, before])
+
+    def _knot(self, causes: list[int]) -> int:
+        self._next -= 1
+        self._gate.wait(self._next, causes)
+        return self._next
+
+    def causes(self, delivery: Delivery, *, within_lane: bool) -> list[int]:
+        """What has to have happened before a delivery."""
+        stream = delivery.peer, delivery.cause
+        found: list[int] = []
+        if delivery.cause is not None:
+            found.append(delivery.cause)
+        elif delivery.peer in self._latest:
+            found.append(self._latest[delivery.peer])
+        if stream in self._streams:
+            found.append(self._streams[stream])
+        found += self._answers.pop(stream, ())
+        if within_lane and delivery.lane and delivery.after is not None:
+            known = self._knots.get((delivery.peer, delivery.lane), [])
+            place = bisect_right(known, delivery.after, key=lambda pair: pair[0])
+            found += [knot for _, knot in known[place - 1 : place]]
+        if delivery.kind == "ended" and delivery.peer in self._of_peer:
+            # What a peer has done and was asked before it went, in whatever lane, comes before its end.
+            found.append(self._of_peer[delivery.peer])
+        if not delivery.is_loose:
+            self._tie(delivery.peer, delivery.seq)
+        self._streams[stream] = delivery.seq
+        return found

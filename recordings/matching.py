@@ -1,0 +1,286 @@
+"""Which recorded request a live one is: by (lane, key, occurrence), with values that differ from run to run renamed.
+
+Owns candidates, consumption, and the renaming of volatile values, which is held as a bijection recorded ↔ live of each
+lane: two values that were equal stay equal, two that were different stay different, in whatever order they come. Knows
+nothing of time; what has happened already, the gate says. Source: the replay contract, matching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from recordings.form import PUBLIC, TOLERANT, Form, is_within
+from recordings.profile import Consumption
+
+Why: TypeAlias = Literal["extra", "changed-params", "exhausted", "ambiguous"]
+
+MOST_CANDIDATES = 64
+"""How many unused requests of one key are compared by their values; those behind them wait their turn."""
+UNBOUND = frozenset(("timestamp", "pid", "port"))
+"""Classes whose equality says nothing: two readings of a clock may fall together in one run and not in another."""
+
+
+class Recorded(msgspec.Struct, gc=False, eq=False):
+    """One recorded request, and whether it has been used."""
+
+    seq: int
+    at: int
+    peer: str
+    lane: str
+    method: str
+    name: str
+    consumption: Consumption
+    used: bool = False
+
+
+class Live(msgspec.Struct, frozen=True, gc=False):
+    """One live request, or the recorded one that a test plays again."""
+
+    peer: str
+    lane: str
+    method: str
+    name: str
+    form: Form
+
+
+class Match(NamedTuple):
+    """The recorded request that a live one is."""
+
+    seq: int
+    relaxed: bool = False
+    """Whether a value differs that should not: its class was looked at alone."""
+    ambiguous: bool = False
+    """Whether others, with other outcomes, would have fitted as well."""
+    again: bool = False
+    """Whether it was used before, and may be."""
+
+
+class Miss(NamedTuple):
+    """Why there is none, and the recorded requests that say so."""
+
+    why: Why
+    seqs: tuple[int, ...] = ()
+
+
+class Bindings:
+    """The volatile values of one lane: recorded ↔ live."""
+
+    __slots__ = ("_live", "_recorded")
+
+    def __init__(self) -> None:
+        self._live: dict[tuple[str, str], str] = {}
+        self._recorded: dict[tuple[str, str], str] = {}
+
+    def allow(self, recorded: Form, live: Form) -> bool:
+        """Whether two requests of one key may be the same under what is bound."""
+        if len(recorded.values) != len(live.values):
+            return False
+        for (kind, ours), (_, theirs) in zip(recorded.values, live.values, strict=True):
+            if kind.startswith(TOLERANT):
+                if not is_within(kind, ours, theirs):
+                    return False
+            elif kind in UNBOUND or ours == PUBLIC:
+                continue
+            elif self._live.get((kind, ours), theirs) != theirs or (
+                self._recorded.get((kind, theirs), ours) != ours
+            ):
+                return False
+        return True
+
+    def bind(self, recorded: Form, live: Form) -> list[tuple[str, str]]:
+        """Take two requests for the same; return the values that are other ones now: recorded, live."""
+        changed: list[tuple[str, str]] = []
+        for (kind, ours), (_, theirs) in zip(recorded.values, live.values, strict=False):
+            if kind.startswith(TOLERANT) or ours == PUBLIC:
+                continue
+            if ours != theirs:
+                changed.append((ours, theirs))
+            if kind not in UNBOUND:
+                self._live.setdefault((kind, ours), theirs)
+                self._recorded.setdefault((kind, theirs), ours)
+        return changed
+
+
+class Line:
+    """Recorded requests in order, the used ones of which are passed over once for all."""
+
+    __slots__ = ("_first", "requests")
+
+    def __init__(self) -> None:
+        self.requests: list[Recorded] = []
+        self._first = 0
+
+    def unused(self, most: int) -> list[Recorded]:
+        """The first ones that are not used, at most so many."""
+        requests = self.requests
+        first = self._first
+        while first < len(requests) and requests[first].used:
+            first += 1
+        self._first = first
+        found: list[Recorded] = []
+        for place in range(first, len(requests)):
+            if len(found) >= most:
+                break
+            if not requests[place].used:
+                found.append(requests[place])
+        return found
+
+    def last_used(self) -> Recorded | None:
+        """The last one that was used, where those before it were too."""
+        return next((one for one in reversed(self.requests) if one.used), None)
+
+
+class Keyed:
+    """The recorded requests of one key: all of them, and by lane."""
+
+    __slots__ = ("all", "lanes")
+
+    def __init__(self) -> None:
+        self.all = Line()
+        self.lanes: dict[str, Line] = {}
+
+    def add(self, request: Recorded) -> None:
+        """Take in the next one."""
+        self.all.requests.append(request)
+        self.lanes.setdefault(request.lane, Line()).requests.append(request)
+
+    def of(self, lane: str) -> Line:
+        """Those of a lane; all of them where it is unknown."""
+        return self.lanes.get(lane, NONE) if lane else self.all
+
+
+NONE = Line()
+
+
+class Group:
+    """The recorded requests of one peer, method and name, in order."""
+
+    __slots__ = ("by_key", "requests")
+
+    def __init__(self) -> None:
+        self.requests = Line()
+        self.by_key: dict[bytes, Keyed] | None = None
+
+
+class Matcher:
+    """All recorded requests of one replay, and which of them are used up."""
+
+    def __init__(
+        self,
+        requests: Iterable[Recorded],
+        *,
+        form: Callable[[int], Form],
+        outcome: Callable[[int], bytes],
+        strict: bool = True,
+    ) -> None:
+        """`form` and `outcome` are of a recorded request, by number; both are asked for only where they decide."""
+        self._form = form
+        self._outcome = outcome
+        self._strict = strict
+        self._groups: dict[tuple[str, str, str], Group] = {}
+        self._lanes: dict[str, Bindings] = {}
+        self.by_seq: dict[int, Recorded] = {}
+        for request in requests:
+            self.by_seq[request.seq] = request
+            self._groups.setdefault(
+                (request.peer, request.method, request.name), Group()
+            ).requests.requests.append(request)
+
+    def match(
+        self, live: Live, *, now: int = 0, eligible: Callable[[int], bool] | None = None
+    ) -> Match | Miss:
+        """Find the recorded request that a live one is, and use it up.
+
+        `now` is virtual time, for polls. `eligible` says of a recorded request whether what caused it has happened;
+        those that are come first where lanes are unknown.
+        """
+        group = self._groups.get((live.peer, live.method, live.name))
+        if group is None:
+            return Miss("extra")
+        keyed = self._keyed(group).get(live.form.key)
+        if keyed is None:
+            rest = tuple(one.seq for one in group.requests.unused(1))
+            return Miss("changed-params" if rest else "extra", rest)
+        line = keyed.of(live.lane)
+        candidates = line.unused(MOST_CANDIDATES)
+        consumption = keyed.all.requests[0].consumption
+        if consumption == "sampled":
+            candidates = _until(candidates, now)
+        if not candidates:
+            return self._again(keyed, line, consumption)
+        return self._choose(candidates, live, eligible)
+
+    def _keyed(self, group: Group) -> dict[bytes, Keyed]:
+        if group.by_key is None:
+            group.by_key = {}
+            for request in group.requests.requests:
+                group.by_key.setdefault(self._form(request.seq).key, Keyed()).add(request)
+        return group.by_key
+
+    def _again(self, keyed: Keyed, line: Line, consumption: Consumption) -> Match | Miss:
+        """Every candidate has been used: read-only answers are given again, others never."""
+        if consumption in ("sticky", "sampled"):
+            used = line.last_used() or keyed.all.last_used()
+            if used is None:
+                used = keyed.all.unused(1)[0]
+                used.used = True
+            return Match(used.seq, again=True)
+        return Miss("exhausted", tuple(one.seq for one in (line.requests or keyed.all.requests)[-3:]))
+
+    def _choose(
+        self, candidates: list[Recorded], live: Live, eligible: Callable[[int], bool] | None
+    ) -> Match | Miss:
+        bindings = self._lanes.get(live.lane)
+        if bindings is None:
+            bindings = self._lanes[live.lane] = Bindings()
+        relaxed = False
+        if live.form.values:
+            equal = [one for one in candidates if self._form(one.seq).exact == live.form.exact]
+            fitting = equal or [one for one in candidates if bindings.allow(self._form(one.seq), live.form)]
+            relaxed = not fitting
+            candidates = fitting or candidates
+        if not live.lane and eligible is not None and len(candidates) > 1:
+            candidates = [one for one in candidates if eligible(one.seq)] or candidates
+        first = candidates[0]
+        ambiguous = False
+        if not live.lane and eligible is None and len(candidates) > 1:
+            outcome = self._outcome(first.seq)
+            others = [one.seq for one in candidates[1:] if self._outcome(one.seq) != outcome]
+            if others and self._strict:
+                return Miss("ambiguous", (first.seq, *others[:2]))
+            ambiguous = bool(others)
+        first.used = True
+        return Match(first.seq, relaxed=relaxed, ambiguous=ambiguous)
+
+    def bind(self, seq: int, live: Live) -> list[tuple[str, str]]:
+        """Remember the volatile values of a match; return those that are others than recorded: recorded, live."""
+        if not live.form.values:
+            return []
+        bindings = self._lanes.get(live.lane)
+        if bindings is None:
+            bindings = self._lanes[live.lane] = Bindings()
+        return bindings.bind(self._form(seq), live.form)
+
+    def contested(self) -> set[int]:
+        """Requests that another one of their peer equals in key and not in outcome: where lanes decide."""
+        found: set[int] = set()
+        for group in self._groups.values():
+            if len(group.requests.requests) < 2:
+                continue
+            for keyed in self._keyed(group).values():
+                requests = keyed.all.requests
+                if len(requests) > 1 and len({self._outcome(one.seq) for one in requests}) > 1:
+                    found.update(one.seq for one in requests)
+        return found
+
+
+def _until(candidates: list[Recorded], now: int) -> list[Recorded]:
+    """Polls: the state at virtual time, and those before it are skipped. Never past the last."""
+    passed = 0
+    while passed + 1 < len(candidates) and candidates[passed + 1].at <= now:
+        candidates[passed].used = True
+        passed += 1
+    return candidates[passed:]

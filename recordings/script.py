@@ -1,0 +1,315 @@
+"""The causal script of a recording: what the core has sent, what its peers have sent, and what had to happen first.
+
+Owns the reading of recorded frames as causes and effects. Decides nothing about a replay that is under way: `matching`
+finds the recorded request for a live one, `gate` says when a recorded frame may be delivered again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from recordings.frame import Frame
+from recordings.profile import Consumption, Profile, consumption
+from recordings.views import inline_body
+
+ArrivalKind: TypeAlias = Literal["request", "cancel", "answer"]
+DeliveryKind: TypeAlias = Literal["message", "stray", "failed", "ended", "timeout"]
+
+LOOSE: frozenset[Consumption] = frozenset(("sticky", "sampled"))
+"""Classes of requests whose number and time are not behaviour: nothing waits for them."""
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+
+
+class Arrival(msgspec.Struct, gc=False):
+    """Something that the core (or the gateway on its behalf) sent, which a replay waits to see again."""
+
+    seq: int
+    at: int
+    kind: ArrivalKind
+    peer: str
+    lane: str
+    method: str
+    name: str
+    after: int | None = None
+    """The last frame that its sender had been given."""
+    re: int | None = None
+    """Of a cancel: the request that it takes back. Of an answer: the question."""
+    consumption: Consumption = "fifo"
+    is_own: bool = False
+    """Whether the gateway asks by itself (a handshake, a list): the core knows nothing of it."""
+    answered: bool = False
+    """Whether a peer's answer is recorded."""
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether a replay goes on without it."""
+        return self.is_own or self.consumption in LOOSE
+
+
+class Delivery(msgspec.Struct, gc=False):
+    """Something that a peer did, which a replay does again."""
+
+    seq: int
+    at: int
+    kind: DeliveryKind
+    peer: str
+    life: int
+    lane: str
+    cause: int | None
+    """The request of the core without which it would not be; None where nothing names one."""
+    after: int | None
+    """The last frame that its sender had been given."""
+    method: str = ""
+    is_loose: bool = False
+    """Whether it belongs to a request that nothing waits for: it is delivered as soon as that was made."""
+    is_answer: bool = False
+
+
+class Meeting(msgspec.Struct, gc=False):
+    """How one attempt to reach a peer went: it was opened, or it could not be."""
+
+    seq: int
+    peer: str
+    life: int = 0
+    """0 where it could not be reached."""
+
+
+class Row(Protocol):
+    """What is read of every frame: a `table.Row`, or a frame itself."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def way(self) -> str | None: ...
+    @property
+    def peer(self) -> str | None: ...
+    @property
+    def life(self) -> int: ...
+    @property
+    def lane(self) -> str | None: ...
+    @property
+    def re(self) -> int | None: ...
+    @property
+    def parent(self) -> int | None: ...
+    @property
+    def after(self) -> int | None: ...
+    @property
+    def method(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
+
+
+class Source(Protocol):
+    """Where frames are had from: a `Lookup`, which keeps none of them in memory."""
+
+    def rows(self) -> Iterable[Row]:
+        """What is known of every frame, in order."""
+        ...
+
+    def frame(self, seq: int) -> Frame:
+        """One frame."""
+        ...
+
+    def body(self, seq: int) -> bytes:
+        """The bytes of a frame's body."""
+        ...
+
+
+class Held:
+    """Frames that are held in memory, as a source."""
+
+    def __init__(self, frames: Iterable[Frame], body: Callable[[Frame], bytes] = inline_body) -> None:
+        self._frames = {frame.seq: frame for frame in frames if frame.kind != "block"}
+        self._body = body
+
+    def rows(self) -> Iterable[Frame]:
+        """The frames, in order."""
+        return self._frames.values()
+
+    def frame(self, seq: int) -> Frame:
+        """One frame."""
+        return self._frames[seq]
+
+    def body(self, seq: int) -> bytes:
+        """The bytes of a frame's body."""
+        return self._body(self._frames[seq])
+
+
+class Script:
+    """One recording, read for replay. Immutable once it is made: any number of replays share it."""
+
+    def __init__(self, source: Source, profile: Profile) -> None:
+        self.profile = profile
+        self.source = source
+        self.arrivals: dict[int, Arrival] = {}
+        self.deliveries: dict[int, Delivery] = {}
+        self.meetings: dict[str, list[Meeting]] = {}
+        self.has_lanes = False
+        self._caused: dict[int, list[int]] = {}
+        self.refusals: dict[int, int] = {}
+        """Requests that the gateway itself refused, and the frame that says so."""
+        self.ends: dict[str, int] = {}
+        """Peers that went by themselves, and the last frame that says so."""
+        self._shaking: set[str] = set()
+        self._cancels: dict[int, int] = {}
+        self._answers: dict[int, int] = {}
+        self._dropped: set[int] = set()
+        for row in source.rows():
+            self._see(row)
+
+    def body(self, seq: int) -> bytes:
+        """The recorded bytes of a frame.
+
+        Raises:
+            RecordingError: Its blob is missing or damaged.
+        """
+        return self.source.body(seq)
+
+    def caused_by(self, request: int) -> Sequence[int]:
+        """The deliveries that would not be without this recorded request, in order."""
+        return self._caused.get(request, ())
+
+    def cancel_of(self, request: int) -> int | None:
+        """The recorded cancel of a request."""
+        return self._cancels.get(request)
+
+    def answer_of(self, question: int) -> int | None:
+        """The core's recorded answer to a question."""
+        return self._answers.get(question)
+
+    def is_taken_back(self, request: int) -> bool:
+        """Whether nobody waited for an answer in the end: the core cancelled, or went."""
+        return request in self._cancels or request in self._dropped
+
+    @property
+    def awaited(self) -> Iterator[Arrival]:
+        """What a whole replay has to see, in order."""
+        return (arrival for arrival in self.arrivals.values() if not arrival.is_loose)
+
+    def _see(self, frame: Row) -> None:
+        way, kind = frame.way, frame.kind
+        if way == "core>":
+            self._from_core(frame)
+        elif way == ">peer":
+            if kind == "request":
+                self._arrive(frame, "request", is_own=True)
+        elif way == "peer>":
+            self._from_peer(frame)
+        elif way == ">core":
+            if kind == "error" and frame.re in self.arrivals:
+                self.refusals[frame.re] = frame.seq
+        elif way == "inside":
+            self._inside(frame)
+
+    def _from_core(self, frame: Row) -> None:
+        if frame.lane:
+            self.has_lanes = True
+        if frame.kind == "request":
+            self._arrive(frame, "request")
+        elif frame.kind in ("response", "error") and frame.re is not None:
+            self._arrive(frame, "answer")
+            self._answers[frame.re] = frame.seq
+        elif frame.method == CANCELLED and frame.re is not None:
+            self._arrive(frame, "cancel")
+            self._cancels[frame.re] = frame.seq
+
+    def _arrive(self, frame: Row, kind: ArrivalKind, *, is_own: bool = False) -> None:
+        method = frame.method or ""
+        lane = frame.lane or self._lane_of(frame.re if kind != "request" else frame.parent)
+        taken: Consumption = (
+            consumption(self.profile, method, frame.name, peer=frame.peer) if kind == "request" else "fifo"
+        )
+        if kind == "cancel" and frame.re in self.arrivals and self.arrivals[frame.re].is_loose:
+            taken = "sticky"
+        self.arrivals[frame.seq] = Arrival(
+            seq=frame.seq,
+            at=frame.at,
+            kind=kind,
+            peer=frame.peer or "",
+            lane=lane,
+            method=method,
+            name=frame.name or "",
+            after=frame.after,
+            re=frame.re,
+            consumption=taken,
+            is_own=is_own,
+        )
+
+    def _lane_of(self, seq: int | None) -> str:
+        """The lane of what a frame refers to: a cancel, an answer or a further leg belongs where its cause does."""
+        if seq is None:
+            return ""
+        arrival = self.arrivals.get(seq)
+        if arrival is not None:
+            return arrival.lane
+        delivery = self.deliveries.get(seq)
+        return delivery.lane if delivery is not None else ""
+
+    def _from_peer(self, frame: Row) -> None:
+        if frame.kind == "raw":
+            if (self.source.frame(frame.seq).x or {}).get("stream") != "stderr":
+                self._deliver(frame, "stray", None)
+            return
+        if frame.kind in ("response", "error", "late"):
+            cause = frame.re
+            if cause is not None and cause in self.arrivals:
+                self.arrivals[cause].answered = True
+            self._deliver(frame, "message", cause, is_answer=cause is not None)
+        elif frame.kind == "request":
+            self._deliver(frame, "message", frame.parent)
+        elif frame.kind in ("notification", "chunk"):
+            self._deliver(frame, "message", frame.re if frame.method != CANCELLED else None)
+
+    def _deliver(self, frame: Row, kind: DeliveryKind, cause: int | None, *, is_answer: bool = False) -> None:
+        asked = self.arrivals.get(cause) if cause is not None else None
+        if asked is not None:
+            self._caused.setdefault(asked.seq, []).append(frame.seq)
+        self.deliveries[frame.seq] = Delivery(
+            seq=frame.seq,
+            at=frame.at,
+            kind=kind,
+            peer=frame.peer or "",
+            life=frame.life,
+            lane=asked.lane if asked is not None else (frame.lane or ""),
+            cause=cause if asked is not None else None,
+            after=frame.after,
+            method=frame.method or "",
+            is_loose=asked is not None and asked.is_loose,
+            is_answer=is_answer,
+        )
+
+    def _inside(self, frame: Row) -> None:
+        if frame.kind == "drop" and frame.re is not None:
+            self._dropped.add(frame.re)
+        if frame.kind not in ("open", "ready", "close", "timeout", "fault"):
+            return
+        x = self.source.frame(frame.seq).x or {}
+        peer = frame.peer or ""
+        if frame.kind == "open":
+            self._shaking.add(peer)
+            meeting = Meeting(seq=frame.seq, peer=peer, life=int(x.get("life", 1)))
+            self.meetings.setdefault(peer, []).append(meeting)
+        elif frame.kind == "ready":
+            self._shaking.discard(peer)
+        elif frame.kind == "close" and peer and "asked" not in x:
+            self._shaking.discard(peer)
+            self.ends[peer] = frame.seq
+            self._deliver(frame, "ended", None)
+        elif frame.kind == "timeout":
+            self._deliver(frame, "timeout", frame.re)
+        elif frame.kind == "fault" and x.get("event") == "failed":
+            self._deliver(frame, "failed", frame.re)
+        elif frame.kind == "fault" and x.get("event") == "unreachable":
+            if peer in self._shaking:
+                # What the peer answered to the handshake says so, and will again.
+                self._shaking.discard(peer)
+            else:
+                self.meetings.setdefault(peer, []).append(Meeting(seq=frame.seq, peer=peer))
