@@ -7,13 +7,13 @@ bodies differ is `difference`'s, what is volatile is the profile's, how a compar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from recordings.alignment import equal_pairs, gaps, likely_pairs
-from recordings.difference import Change, differences, tokens_of
+from recordings.difference import Change, differences, tokens_of, under
 from recordings.form import form_of
 from recordings.operations import Operation, Source, kind_of, operations, part_of, picked, where_of
 from recordings.profile import Profile
@@ -268,14 +268,10 @@ def body_changes(
     """
     (part, one), (part_2, other) = part_of(before), part_of(after)
     if part != part_2:
-        return (*_under(part, differences(one, b"")), *_under(part_2, differences(b"", other)))
-    changes = _under(part, differences(one, other))
+        return (*under(f"/{part}", differences(one, b"")), *under(f"/{part_2}", differences(b"", other)))
+    changes = under(f"/{part}", differences(one, other))
     noted = [_noted(change, profile, theirs or profile, given or {}) for change in changes]
     return tuple(sorted(noted, key=lambda change: bool(change.note)))
-
-
-def _under(part: str, changes: Iterable[Change]) -> tuple[Change, ...]:
-    return tuple(msgspec.structs.replace(change, pointer=f"/{part}{change.pointer}") for change in changes)
 
 
 def _noted(change: Change, profile: Profile, theirs: Profile, given: Mapping[bytes, bytes]) -> Change:

@@ -7,7 +7,7 @@ the profile's business.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -66,6 +66,11 @@ def differences(before: bytes, after: bytes, *, nodes: int = NODES) -> tuple[Cha
         )
     except (msgspec.DecodeError, RecursionError, _TooLargeError):
         return (Change("", "value", before=_whole(before), after=_whole(after)),)
+
+
+def under(pointer: str, changes: Iterable[Change]) -> tuple[Change, ...]:
+    """The changes of a part, as changes of the whole that has the part at `pointer`, such as `/params`."""
+    return tuple(msgspec.structs.replace(change, pointer=f"{pointer}{change.pointer}") for change in changes)
 
 
 def pointer_of(path: Sequence[Token]) -> str:

@@ -48,6 +48,10 @@ BAD_RECORDING = 3
 Verdict: TypeAlias = Literal["same", "diverged", "incomplete"]
 
 NO_LANE = "(no lane)"
+LONGEST = 200
+"""Bytes of a value that a command for people may hold."""
+MOST_SETS = 5
+"""Places that such a command changes at most; a change of more is none to be taken over by hand."""
 
 
 class Near(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -160,17 +164,25 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def next_steps(divergence: Divergence, path: str) -> tuple[str, ...]:
-    """The commands that would accept what differs, fork before it, or record what is missing."""
-    return tuple(_steps(divergence, shlex.quote(path), shlex.quote(path.rstrip("/"))))
+    """The commands that would take what differs for what is right, and that would go on from before it.
+
+    The pointers of its changes are those of whole messages: they begin with `/params`, `/result` or `/error`.
+    """
+    return tuple(_steps(divergence, shlex.quote(path), shlex.quote(f"{path.rstrip('/')}.fork")))
 
 
-def _steps(divergence: Divergence, path: str, stem: str) -> Iterator[str]:
+def _steps(divergence: Divergence, path: str, fork: str) -> Iterator[str]:
     recorded = divergence.recorded or next((near.seq for near in divergence.nearest), None)
     if divergence.cls in ("changed-params", "answer-differs") and recorded is not None:
-        for change in divergence.changes[:3]:
-            yield f"tieline replay {path} --accept {shlex.quote(f'{recorded}:{change.pointer}')}"
+        sets = [
+            shlex.quote(f"{recorded}:{change.pointer}={bytes(change.after).decode()}")
+            for change in divergence.changes
+            if change.after is not None and len(bytes(change.after)) <= LONGEST and not change.note
+        ]
+        if 0 < len(sets) <= MOST_SETS and len(sets) == sum(
+            1 for change in divergence.changes if not change.note
+        ):
+            yield f"tieline fork {path} --out {fork} " + " ".join(f"--set {each}" for each in sets)
     at = divergence.last_given.seq if divergence.last_given else (recorded - 1 if recorded else None)
     if at:
-        yield f"tieline fork {path} --at {at} --out {stem}.fork"
-    if divergence.cls in ("extra", "exhausted", "changed-params"):
-        yield f"tieline replay {path} --mode extend --out {stem}.extended"
+        yield f"tieline fork {path} --out {fork} --at {at}"

@@ -192,13 +192,12 @@ def test_junit_fails_where_a_replay_ended_early_whatever_its_lanes() -> None:
 
 
 def test_the_commands_to_go_on_with_name_the_recording_as_a_shell_takes_it() -> None:
-    steps = next_steps(PICTURE, "my session")
-    assert steps == (
-        "tieline replay 'my session' --accept 204:/params/arguments/limit",
-        "tieline replay 'my session' --accept 204:/params/arguments/path",
-        "tieline fork 'my session' --at 199 --out 'my session'.fork",
-        "tieline replay 'my session' --mode extend --out 'my session'.extended",
+    assert next_steps(PICTURE, "my session/") == (
+        "tieline fork 'my session/' --out 'my session.fork' --set 204:/params/arguments/limit=50",
+        "tieline fork 'my session/' --out 'my session.fork' --at 199",
     )
+    removed = changed(changes=(Change("/params/x", "removed", msgspec.Raw(b"1")),))
+    assert next_steps(removed, "s") == ("tieline fork s --out s.fork --at 203",)
     assert next_steps(changed(cls="version", recorded=None), "s") == ()
 
 
