@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
@@ -77,7 +78,7 @@ def _har(recording: Recording) -> Iterator[bytes]:
 def _entry(recording: Recording, pair: Pair) -> dict[str, Any]:
     request, answer = pair.request, pair.answer
     took_ms = (pair.took_ns or 0) / 1e6
-    path = "/".join(part for part in (request.peer or "core", request.method, request.name) if part)
+    path = "/".join(quote(part) for part in (request.peer or "core", request.method, request.name) if part)
     asked = _body(recording, request)
     said = _body(recording, answer) if answer is not None else b""
     return {

@@ -35,6 +35,14 @@ class Parent(msgspec.Struct, kw_only=True):
     seq: int
 
 
+class Origin(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Where a recording was imported from, and in sentences what that did not hold."""
+
+    format: str
+    file: str = ""
+    lacks: list[str] = []
+
+
 class Header(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What `recording.json` holds. `started` is nanoseconds since 1970; `seed` is the session's."""
 
@@ -51,6 +59,7 @@ class Header(msgspec.Struct, kw_only=True, omit_defaults=True):
     settings: dict[str, Any] = {}
     """What of the gateway's configuration decided what the core saw; its shape is the gateway's business."""
     parent: Parent | None = None
+    imported: Origin | None = None
     incomplete: bool = False
     """Frames are missing because the disk would not take them and the session was served all the same."""
 

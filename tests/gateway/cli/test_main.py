@@ -48,9 +48,8 @@ def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
 
 
 COMMANDS = [
-    "run", "record", "check", "status", "recordings", "frames", "show", "doctor", "export", "diff", "demo",
-    "bench",
-    "fork",
+    "run", "record", "check", "status", "recordings", "frames", "show", "doctor", "export", "import", "diff", "fork",
+    "demo", "bench",
     "tools list", "tools diff", "tools accept",
 ]  # fmt: skip
 
@@ -255,6 +254,6 @@ def test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_ri
 def test_every_module_with_commands_is_a_family_and_tested_here() -> None:
     modules = (Path(__file__).parents[3] / "gateway" / "cli").glob("*.py")
 
-    found = {path.stem for path in modules if "\ndef register(" in path.read_text()}
+    found = {path.stem.removesuffix("_") for path in modules if "\ndef register(" in path.read_text()}
     assert found == set(FAMILIES)
     assert found == {command.split()[0] for command in COMMANDS}
