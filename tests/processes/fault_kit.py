@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,30 +68,41 @@ def timeout(fault: str, *frames: str, **more: Any) -> Case:
     )
 
 
-async def drive(case: Case, directory: Path) -> None:
-    """Play one row."""
-    peers = {"bad": bad(case.fault, env=case.env, **case.settings), "good": echo()}
-    async with house(directory, peers) as here:
+@asynccontextmanager
+async def faulty_house(
+    directory: Path, peer: Message, **sections: Any
+) -> AsyncGenerator[tuple[House, Client]]:
+    """A gateway with the peer `bad`, its core, and an innocent peer that is called all the while.
+
+    At the end every request of the core has been answered once.
+    """
+    async with house(directory, {"bad": peer, "good": echo()}, **sections) as here:
         core = await here.core()
         async with bystander(core):
-            # A short deadline is meant for the fault, not for a slow start of the interpreter.
-            assert await comes_back(core) == 1, "the peer was to behave until now"
-            began = time.monotonic()
-            answer = await core.tool("bad__fault")
-            took = time.monotonic() - began
-            check_answer(case, answer)
-            assert took < SOON_S + float(case.settings.get("call_timeout_s", 0))
-            if case.then == "serves":
-                assert text_of(await core.tool("bad__echo", text="as ever")) == "as ever"
-                assert here.life("bad") == 1
-            elif case.then == "restarted":
-                # A call may have been sent already when the end is noticed.
-                await comes_back(core)
-                assert await eventually(lambda: here.life("bad") >= 2)
-                await comes_back(core)
-            elif case.then == "late":
-                await eventually(lambda: "late" in kinds_of(here), "the late answer")
+            yield here, core
         check_answers(core)
+
+
+async def drive(case: Case, directory: Path) -> None:
+    """Play one row."""
+    async with faulty_house(directory, bad(case.fault, env=case.env, **case.settings)) as (here, core):
+        # A short deadline is meant for the fault, not for a slow start of the interpreter.
+        assert await comes_back(core) == 1, "the peer was to behave until now"
+        began = time.monotonic()
+        answer = await core.tool("bad__fault")
+        took = time.monotonic() - began
+        check_answer(case, answer)
+        assert took < SOON_S + float(case.settings.get("call_timeout_s", 0))
+        if case.then == "serves":
+            assert text_of(await core.tool("bad__echo", text="as ever")) == "as ever"
+            assert here.life("bad") == 1
+        elif case.then == "restarted":
+            # A call may have been sent already when the end is noticed.
+            await comes_back(core)
+            assert await eventually(lambda: here.life("bad") >= 2)
+            await comes_back(core)
+        elif case.then == "late":
+            await eventually(lambda: "late" in kinds_of(here), "the late answer")
     check_frames(case, here)
 
 

@@ -24,13 +24,10 @@ from tests.processes.gateway_kit import (
     echo,
     program,
     run,
-    state,
     text_of,
     told,
     toml_of,
 )
-
-_ = state
 
 NAMED_PEER = str(HERE / "bad_peers" / "named_peer.py")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes.fault_kit import Case, check_answer, check_answers, comes_back, kinds_of
+from tests.processes.fault_kit import Case, check_answer, check_answers, comes_back, faulty_house, kinds_of
 from tests.processes.gateway_kit import (
     Message,
     bad,
@@ -18,13 +18,11 @@ from tests.processes.gateway_kit import (
     eventually,
     house,
     run,
-    state,
     text_of,
     told,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-_ = state
 
 RETRY: dict[str, Any] = {"restart": {"backoff_s": 0.02, "backoff_max_s": 0.05}}
 
@@ -104,16 +102,13 @@ STARTS = [
 @pytest.mark.parametrize("start", STARTS, ids=str)
 def test_a_peer_that_does_not_come_up(start: Start, tmp_path: Path) -> None:
     async def main() -> None:
-        async with house(tmp_path, {"bad": start.peer, "good": echo()}) as here:
-            core = await here.core()
-            async with bystander(core):
+        async with faulty_house(tmp_path, start.peer) as (here, core):
+            check_answer(start.case, await core.tool("bad__echo", text="hello"))
+            if start.is_final:
                 check_answer(start.case, await core.tool("bad__echo", text="hello"))
-                if start.is_final:
-                    check_answer(start.case, await core.tool("bad__echo", text="hello"))
-                    assert here.life("bad") == 1
-                listed = (await core.ask("tools/list"))["result"]["tools"]
-                assert {tool["name"].split("__")[0] for tool in listed} == {"good"}
-            check_answers(core)
+                assert here.life("bad") == 1
+            listed = (await core.ask("tools/list"))["result"]["tools"]
+            assert {tool["name"].split("__")[0] for tool in listed} == {"good"}
         kinds = kinds_of(here)
         assert set(start.case.frames) <= kinds, sorted(kinds)
         assert here.recording().unanswered == []
@@ -200,13 +195,10 @@ def test_a_noisy_start_is_a_start_all_the_same(fault: str, frames: set[str], tmp
 
 def test_a_peer_that_exits_while_idle_is_there_again(tmp_path: Path) -> None:
     async def main() -> None:
-        async with house(tmp_path, {"bad": bad("exits-idle"), "good": echo()}) as here:
-            core = await here.core()
-            async with bystander(core):
-                await comes_back(core)
-                await eventually(lambda: here.life("bad") >= 2)
-                await comes_back(core)
-            check_answers(core)
+        async with faulty_house(tmp_path, bad("exits-idle")) as (here, core):
+            await comes_back(core)
+            await eventually(lambda: here.life("bad") >= 2)
+            await comes_back(core)
         assert {"exit", "restart", "close"} <= kinds_of(here)
 
     run(main())

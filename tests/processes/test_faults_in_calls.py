@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.processes.fault_kit import DEADLINE_S, Case, check_answers, comes_back, drive, kinds_of, timeout
-from tests.processes.gateway_kit import bad, bystander, echo, eventually, house, run, state, told
+from tests.processes.fault_kit import (
+    DEADLINE_S,
+    Case,
+    check_answers,
+    comes_back,
+    drive,
+    faulty_house,
+    kinds_of,
+    timeout,
+)
+from tests.processes.gateway_kit import bad, bystander, echo, eventually, house, run, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-_ = state
 
 MIB = 1024 * 1024
 DAMAGED: dict[str, Any] = {"code": "io", "reason": "peer_protocol"}
@@ -154,16 +162,12 @@ def test_a_peer_that_only_does_wrong_is_started_anew(
     fault: str, reason: str, most: int, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        peers = {"bad": bad(fault, call_timeout_s=DEADLINE_S), "good": echo()}
-        async with house(tmp_path, peers) as here:
-            core = await here.core()
-            async with bystander(core):
-                await comes_back(core)
-                for _ in range(most):
-                    assert told(await core.tool("bad__fault"))["reason"] == reason
-                await eventually(lambda: here.life("bad") == 2)
-                await comes_back(core)
-            check_answers(core)
+        async with faulty_house(tmp_path, bad(fault, call_timeout_s=DEADLINE_S)) as (here, core):
+            await comes_back(core)
+            for _ in range(most):
+                assert told(await core.tool("bad__fault"))["reason"] == reason
+            await eventually(lambda: here.life("bad") == 2)
+            await comes_back(core)
         assert {"close", "exit", "restart"} <= kinds_of(here)
 
     run(main())
@@ -171,17 +175,14 @@ def test_a_peer_that_only_does_wrong_is_started_anew(
 
 def test_a_cancelled_call_is_not_answered_even_where_its_peer_does(tmp_path: Path) -> None:
     async def main() -> None:
-        async with house(tmp_path, {"bad": bad("answers-cancelled"), "good": echo()}) as here:
-            core = await here.core()
-            async with bystander(core):
-                await comes_back(core)
-                id_, answer = core.start_tool("bad__fault")
-                core.send({"method": "notifications/cancelled", "params": {"requestId": id_}})
-                await eventually(lambda: "late" in kinds_of(here), "the late answer")
-                await comes_back(core)
-                assert not answer.done()
+        async with faulty_house(tmp_path, bad("answers-cancelled")) as (here, core):
+            await comes_back(core)
+            id_, answer = core.start_tool("bad__fault")
+            core.send({"method": "notifications/cancelled", "params": {"requestId": id_}})
+            await eventually(lambda: "late" in kinds_of(here), "the late answer")
+            await comes_back(core)
+            assert not answer.done()
             assert ("int", id_) not in core.answered
-            check_answers(core)
 
     run(main())
 
@@ -194,19 +195,15 @@ def test_a_peer_that_does_not_read_is_refused_more_before_memory_grows(
     text = "x" * MIB
 
     async def main() -> None:
-        peers = {"bad": bad(fault, call_timeout_s=20.0), "good": echo()}
-        async with house(tmp_path, peers) as here:
-            core = await here.core()
-            async with bystander(core):
-                await comes_back(core)
-                await core.tool("bad__fault")
-                calls = [core.start_tool("bad__echo", text=text)[1] for _ in range(12)]
-                reasons = [told(await call)["reason"] for call in calls]
-                assert "queue_full" in reasons
-                assert set(reasons) == {"queue_full", "slow_consumer"}
-                await comes_back(core)
+        async with faulty_house(tmp_path, bad(fault, call_timeout_s=20.0)) as (here, core):
+            await comes_back(core)
+            await core.tool("bad__fault")
+            calls = [core.start_tool("bad__echo", text=text)[1] for _ in range(12)]
+            reasons = [told(await call)["reason"] for call in calls]
+            assert "queue_full" in reasons
+            assert set(reasons) == {"queue_full", "slow_consumer"}
+            await comes_back(core)
             assert here.life("bad") >= 2
-            check_answers(core)
 
     run(main())
 

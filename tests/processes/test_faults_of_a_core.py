@@ -20,13 +20,11 @@ from tests.processes.gateway_kit import (
     eventually,
     house,
     run,
-    state,
     text_of,
     told,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-_ = state
 
 CALL = b'"method":"tools/call","params":{"name":"good__echo","arguments":{"text":"hi"}}'
 GARBAGE: dict[str, tuple[bytes, Message | None]] = {

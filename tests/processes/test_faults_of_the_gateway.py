@@ -28,7 +28,6 @@ from tests.processes.gateway_kit import (
     peak_memory,
     program,
     run,
-    state,
     stdio_program,
     text_of,
     told,
@@ -36,7 +35,6 @@ from tests.processes.gateway_kit import (
 )
 
 pytestmark = pytest.mark.skipif(not keeper_works(), reason="needs Linux with /proc")
-_ = state
 
 MIB = 1024 * 1024
 NAMED_PEER = str(Path(__file__).parent / "bad_peers" / "named_peer.py")

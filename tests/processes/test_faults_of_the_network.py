@@ -15,22 +15,19 @@ import websockets.asyncio.server
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from tests.processes.fault_kit import check_answers, comes_back, kinds_of
+from tests.processes.fault_kit import check_answers, comes_back, faulty_house, kinds_of
 from tests.processes.gateway_kit import (
     Message,
-    bystander,
     echo,
     eventually,
     house,
     run,
-    state,
     text_of,
     told,
 )
 from tests.transports import test_http_faults as http
 from tests.transports.http_kit import Seen, scripted
 
-_ = state
 Connection = websockets.asyncio.server.ServerConnection
 Tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "fault")]
 
@@ -62,6 +59,16 @@ def is_fault(message: Message) -> bool:
 
 
 # ---- HTTP
+
+
+async def answer_well(seen: Seen) -> None:
+    """As a small server without streams of its own does."""
+    if seen.method != "POST":
+        await seen.answer(405)
+    elif (answer := good_answer(seen.message)) is None:
+        await seen.answer(202)
+    else:
+        await seen.answer(200, json.dumps(answer).encode())
 
 
 async def not_allowed(seen: Seen) -> None:
@@ -96,30 +103,23 @@ def test_a_bad_http_answer_fails_one_call(
     bad: Callable[[Seen], Awaitable[None]], code: str, reason: str, says: str, tmp_path: Path
 ) -> None:
     async def script(seen: Seen) -> None:
-        if seen.method != "POST":
-            await seen.answer(405)
-        elif is_fault(seen.message):
+        if seen.method == "POST" and is_fault(seen.message):
             await bad(seen)
-        elif (answer := good_answer(seen.message)) is None:
-            await seen.answer(202)
         else:
-            await seen.answer(200, json.dumps(answer).encode())
+            await answer_well(seen)
 
     async def main() -> None:
         async with scripted(script) as server:
             settings = {"url": server.url, "call_timeout_s": 1.0, "limits": {"max_message_bytes": 100_000}}
-            async with house(tmp_path, {"bad": settings, "good": echo()}) as here:
-                core = await here.core()
-                async with bystander(core):
-                    await comes_back(core)
-                    answer = await core.tool("bad__fault")
-                    data = told(answer)
-                    assert (data["code"], data["outcome"]) == (code, "unknown"), answer
-                    assert not reason or data["reason"] == reason, answer
-                    assert says in answer["error"]["message"], answer
-                    assert "secret" not in str(answer)
-                    await comes_back(core)
-                check_answers(core)
+            async with faulty_house(tmp_path, settings) as (here, core):
+                await comes_back(core)
+                answer = await core.tool("bad__fault")
+                data = told(answer)
+                assert (data["code"], data["outcome"]) == (code, "unknown"), answer
+                assert not reason or data["reason"] == reason, answer
+                assert says in answer["error"]["message"], answer
+                assert "secret" not in str(answer)
+                await comes_back(core)
             assert {"fault", "timeout"} & kinds_of(here)
             assert here.recording().unanswered == []
 
@@ -142,17 +142,13 @@ def test_a_stream_that_is_cut_is_resumed_where_the_server_offers_it(tmp_path: Pa
             )
             await seen.raw(f"id: 2\ndata: {answer}\n\n".encode())
             seen.writer.close()
-        elif seen.method != "POST":
-            await seen.answer(405)
-        elif is_fault(seen.message):
+        elif seen.method == "POST" and is_fault(seen.message):
             call.append(seen.message["id"])
             await seen.stream()
             await seen.raw(b"id: 1\nretry: 10\ndata:\n\n")
             seen.writer.close()
-        elif (answer := good_answer(seen.message)) is None:
-            await seen.answer(202)
         else:
-            await seen.answer(200, json.dumps(answer).encode())
+            await answer_well(seen)
 
     call: list[Any] = []
 
@@ -180,13 +176,10 @@ def free_port() -> int:
 def test_a_peer_that_nobody_serves_is_refused_without_sending(scheme: str, tmp_path: Path) -> None:
     async def main() -> None:
         peer = {"url": f"{scheme}://127.0.0.1:{free_port()}/mcp", "start_timeout_s": 5.0}
-        async with house(tmp_path, {"bad": peer, "good": echo()}) as here:
-            core = await here.core()
-            async with bystander(core):
-                data = told(await core.tool("bad__echo", text="x"))
-                assert (data["code"], data["outcome"]) == ("io", "not_sent")
-                assert data["reason"] == "refused"
-            check_answers(core)
+        async with faulty_house(tmp_path, peer) as (_, core):
+            data = told(await core.tool("bad__echo", text="x"))
+            assert (data["code"], data["outcome"]) == ("io", "not_sent")
+            assert data["reason"] == "refused"
 
     run(main())
 
@@ -265,17 +258,14 @@ def test_a_websocket_that_ends_is_opened_anew(bad: WebSocket, code: str, reason:
     async def main() -> None:
         async with websocket_server(bad) as url:
             settings = {"url": url, "restart": {"backoff_s": 0.02, "backoff_max_s": 0.1}}
-            async with house(tmp_path, {"bad": settings, "good": echo()}) as here:
-                core = await here.core()
-                async with bystander(core):
-                    await comes_back(core)
-                    answer = await core.tool("bad__fault")
-                    data = told(answer)
-                    assert (data["code"], data["outcome"]) == (code, "unknown"), answer
-                    assert not reason or data["reason"] == reason, answer
-                    await comes_back(core)
-                    assert here.life("bad") >= 2
-                check_answers(core)
+            async with faulty_house(tmp_path, settings) as (here, core):
+                await comes_back(core)
+                answer = await core.tool("bad__fault")
+                data = told(answer)
+                assert (data["code"], data["outcome"]) == (code, "unknown"), answer
+                assert not reason or data["reason"] == reason, answer
+                await comes_back(core)
+                assert here.life("bad") >= 2
             assert {"close", "lost", "restart"} <= kinds_of(here)
             assert here.recording().unanswered == []
 
@@ -326,14 +316,11 @@ def test_odd_websocket_messages_do_not_end_the_connection(
     async def main() -> None:
         async with (
             websocket_server(bad) as url,
-            house(tmp_path, {"bad": {"url": url}, "good": echo()}) as here,
+            faulty_house(tmp_path, {"url": url}) as (here, core),
         ):
-            core = await here.core()
-            async with bystander(core):
-                await comes_back(core)
-                assert text_of(await core.tool("bad__fault")) == text
-                assert here.life("bad") == 1
-            check_answers(core)
+            await comes_back(core)
+            assert text_of(await core.tool("bad__fault")) == text
+            assert here.life("bad") == 1
         assert frames <= kinds_of(here)
 
     run(main())
@@ -347,14 +334,11 @@ def test_an_upgrade_that_is_refused_says_with_what(status: int, code: str, tmp_p
     async def main() -> None:
         async with (
             websocket_server(cuts_off, process_request=refuse) as url,
-            house(tmp_path, {"bad": {"url": url}, "good": echo()}) as here,
+            faulty_house(tmp_path, {"url": url}) as (_, core),
         ):
-            core = await here.core()
-            async with bystander(core):
-                answer = await core.tool("bad__echo", text="x")
-                assert (told(answer)["code"], told(answer)["outcome"]) == (code, "not_sent"), answer
-                assert str(status) in str(answer["error"])
-            check_answers(core)
+            answer = await core.tool("bad__echo", text="x")
+            assert (told(answer)["code"], told(answer)["outcome"]) == (code, "not_sent"), answer
+            assert str(status) in str(answer["error"])
 
     run(main())
 
@@ -377,14 +361,11 @@ def test_a_websocket_that_answers_no_ping_is_given_up(
     async def main() -> None:
         async with (
             websocket_server(goes_deaf) as url,
-            house(tmp_path, {"bad": {"url": url}, "good": echo()}) as here,
+            faulty_house(tmp_path, {"url": url}) as (here, core),
         ):
-            core = await here.core()
-            async with bystander(core):
-                await comes_back(core)
-                data = told(await core.tool("bad__fault"))
-                assert (data["code"], data["reason"], data["outcome"]) == ("io", "peer_closed", "unknown")
-                await eventually(lambda: here.life("bad") >= 2)
-            check_answers(core)
+            await comes_back(core)
+            data = told(await core.tool("bad__fault"))
+            assert (data["code"], data["reason"], data["outcome"]) == ("io", "peer_closed", "unknown")
+            await eventually(lambda: here.life("bad") >= 2)
 
     run(main())

@@ -13,10 +13,9 @@ import pytest
 
 from recordings.store import Recorder
 from tests.processes.fault_kit import check_answers
-from tests.processes.gateway_kit import House, Message, echo, eventually, house, run, state, text_of, told
+from tests.processes.gateway_kit import House, Message, echo, eventually, house, run, text_of, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-_ = state
 
 FAULTS = [errno.ENOSPC, errno.EROFS, errno.EIO]
 

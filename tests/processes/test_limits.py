@@ -22,15 +22,12 @@ from tests.processes.gateway_kit import (
     eventually,
     house,
     run,
-    state,
     text_of,
     told,
 )
 from transports.base import TransportError
 from transports.unix import connect_unix
 from transports.ws_client import connect_websocket
-
-_ = state
 
 INITIALIZE: Message = {
     "jsonrpc": "2.0",

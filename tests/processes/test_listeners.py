@@ -24,13 +24,10 @@ from tests.processes.gateway_kit import (
     house,
     program,
     run,
-    state,
     toml_of,
 )
 from tests.transports.tls_kit import certificate
 from transports.guard import FAILURES_A_MINUTE
-
-_ = state
 
 KINDS = ("websocket", "http")
 INITIALIZE = {

@@ -10,10 +10,9 @@ import pytest
 
 from gateway.runtime.tether import keeper_works
 from tests.processes.fault_kit import check_answers
-from tests.processes.gateway_kit import eventually, marked_by, peak_memory, program, run, state, text_of
+from tests.processes.gateway_kit import eventually, marked_by, peak_memory, program, run, text_of
 
 pytestmark = pytest.mark.skipif(not keeper_works(), reason="needs Linux with /proc")
-_ = state
 
 MIB = 1024 * 1024
 PEERS = 50

@@ -10,9 +10,7 @@ import httpx2
 import pytest
 
 from gateway.protocol import mcp
-from tests.processes.gateway_kit import ECHO_PEER, PATIENCE_S, PYTHON, Message, echo, house, run, state
-
-_ = state
+from tests.processes.gateway_kit import ECHO_PEER, PATIENCE_S, PYTHON, Message, echo, house, run
 
 
 class Agent:

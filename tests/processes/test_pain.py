@@ -65,13 +65,11 @@ from tests.processes.gateway_kit import (
     marked_by,
     program,
     run,
-    state,
     text_of,
     toml_of,
 )
 
 pytestmark = pytest.mark.skipif(not keeper_works(), reason="needs Linux with /proc")
-_ = state
 
 
 def pain(log: Path) -> Message:

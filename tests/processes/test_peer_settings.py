@@ -18,12 +18,9 @@ from tests.processes.gateway_kit import (
     house,
     is_alive,
     run,
-    state,
     text_of,
     told,
 )
-
-_ = state
 
 
 def restarts(here: House) -> list[dict[str, Any]]:

@@ -20,12 +20,9 @@ from tests.processes.gateway_kit import (
     echo,
     house,
     run,
-    state,
     stdio_program,
     text_of,
 )
-
-_ = state
 
 INFO = {"name": "c", "version": "1"}
 HELLO: list[Message] = [

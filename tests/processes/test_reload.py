@@ -21,13 +21,10 @@ from tests.processes.gateway_kit import (
     is_alive,
     program,
     run,
-    state,
     text_of,
     told,
     toml_of,
 )
-
-_ = state
 
 CHANGED = "notifications/tools/list_changed"
 
