@@ -51,8 +51,9 @@ _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,9})?")
 _SHORTEST_MARK = len("[REDACTED]")
 _MARK = rb"\[REDACTED(?::[a-z]+:[0-9a-f]{8})?\]"
 _UUID = rb"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
-_HEX = rb"(?:\b|_)([0-9a-fA-F]{16,})\b"
+_HEX = rb"(?:\b|_)[0-9a-fA-F]{16,}\b"
 _HEX_LETTER = re.compile(rb"[a-fA-F]")
+_UNDERSCORE, _DASH = b"_-"
 _INSIDE_NAME = re.compile(rb"[A-Za-z0-9_-]|\.[A-Za-z0-9_-]")
 _TEMP_NAME = re.compile(
     rb"[/\\]((?:pytest-of-[A-Za-z0-9_.-]{1,64}[/\\])?pytest-[0-9]{1,9}|tmp[a-z0-9_]{8}|tmp\.[A-Za-z0-9]{6,12})"
@@ -77,7 +78,7 @@ class Detector:
         self.roots = frozenset(root.name for root in profile.roots) - self._exact
         """The classes of paths."""
         self._forms = _forms(root for root in profile.roots if root.name in self.roots)
-        patterns = [b"(" + _MARK + b")", b"(" + _UUID + b")", _HEX]
+        patterns = [_MARK, _UUID, _HEX]
         telling = [_MARK, _UUID, _HEX, rb"[0-9]{4}-[0-9]{2}-[0-9]{2}", rb"\\u001a", _names_pattern()]
         if self._forms:
             roots = b"|".join(escaped(form) for form, _root in self._forms)
@@ -120,14 +121,18 @@ class Detector:
         return found
 
     def _found(self, data: bytes, match: Match) -> list[Found]:
-        for group, kind in ((1, "secret"), (2, "uuid"), (3, "hex")):
-            start, end = match.span(group)
-            if start >= 0:
-                value = match.group(group)
-                if kind in self._exact or (kind == "hex" and not _HEX_LETTER.search(value)):
-                    return []
-                return [Found(start, end, kind, value.decode("ascii"))]
-        return self._root(data, match.start(4))
+        start, end = match.span()
+        if data.startswith(b"[REDACTED", start):
+            return [] if "secret" in self._exact else [Found(start, end, "secret", data[start:end].decode())]
+        if self._forms and (root := match.start(1)) >= 0:
+            return self._root(data, root)
+        if data[start] == _UNDERSCORE:
+            start += 1
+        kind = "uuid" if data[start + 8] == _DASH else "hex"
+        value = data[start:end]
+        if kind in self._exact or (kind == "hex" and not _HEX_LETTER.search(value)):
+            return []
+        return [Found(start, end, kind, value.decode())]
 
     def _root(self, data: bytes, start: int) -> list[Found]:
         for form, root in self._forms:

@@ -102,9 +102,10 @@ class Former:
         tree, served = _stable(method, tree, selection, part)
         plain = _write(tree)
         exact = _hash(method, plain)
-        if selection is None and not served and not self._detector.telling(plain):
+        quiet = not self._detector.telling(plain)
+        if quiet and selection is None and not served:
             return Form(exact, exact, ())
-        renaming = Renaming(self._detector, selection, part)
+        renaming = Renaming(self._detector, selection, part, quiet=quiet)
         renamed = renaming.renamed(tree)
         return Form(_hash(method, _write(renamed)), exact, tuple(renaming.values))
 
@@ -118,9 +119,10 @@ class Former:
             return params
         selection = self._selection(peer, method, name) if self._rules else None
         tree, served = _stable(method, tree, selection, part)
-        if selection is None and not served and not self._detector.telling(_write(tree)):
+        quiet = not self._detector.telling(_write(tree))
+        if quiet and selection is None and not served:
             return tree
-        return Renaming(self._detector, selection, part).renamed(tree)
+        return Renaming(self._detector, selection, part, quiet=quiet).renamed(tree)
 
     def _selection(self, peer: str | None, method: str, name: str | None) -> Selection | None:
         which = (peer, method, name)

@@ -41,8 +41,12 @@ class Selection(NamedTuple):
 class Renaming:
     """Renames the class values of one request. Goes down without recursion, members in the order of their names."""
 
-    def __init__(self, detector: Detector, selection: Selection | None, part: Part) -> None:
+    def __init__(
+        self, detector: Detector, selection: Selection | None, part: Part, *, quiet: bool = False
+    ) -> None:
+        """`quiet`: only rules and what a peer has given out are looked for; the detector has nothing to find."""
         self._detector = detector
+        self._quiet = quiet
         self._globs = None if selection is None else selection.globs
         self._rules = () if selection is None else selection.rules
         self._part: Part = part
@@ -57,19 +61,22 @@ class Renaming:
         top: list[Any] = [None]
         place = () if self._globs is None else self._globs.below(self._globs.start, self._part)
         stack: list[tuple[Any, str, Place, Any, Any]] = [(tree, "", place, top, 0)]
-        depth_of_params = True
+        is_top = True
         while stack:
             node, name, place, into, slot = stack.pop()
+            if self._quiet and not place and not isinstance(node, _Served) and not is_top:
+                into[slot] = node
+                continue
             rule = self._rule(place)
             if rule is not None and node is not None and (new := self._by_rule(rule, node)) is not None:
                 into[slot] = new
             elif is_object(node):
-                stack.extend(reversed(self._members(node, place, into, slot, served=depth_of_params)))
+                stack.extend(reversed(self._members(node, place, into, slot, served=is_top)))
             elif is_list(node):
                 stack.extend(self._items(node, name, place, into, slot))
             else:
                 into[slot] = self._scalar(node, name)
-            depth_of_params = False
+            is_top = False
         return top[0]
 
     def _items(
@@ -99,7 +106,7 @@ class Renaming:
 
     def _key(self, name: str) -> str:
         """A member's name; a root in it is renamed, so that order does not hang on where a run took place."""
-        if len(name) < 2 or ("/" not in name and "\\" not in name and LITERAL not in name):
+        if self._quiet or len(name) < 2 or ("/" not in name and "\\" not in name and LITERAL not in name):
             return name
         data = name.encode()
         out: list[str] = []
@@ -132,6 +139,8 @@ class Renaming:
         return self._name(rule.kind, value)
 
     def _scalar(self, node: Any, name: str) -> Any:
+        if self._quiet and not isinstance(node, _Served):
+            return node
         if isinstance(node, str):
             kind = self._detector.by_name(name, node) or self._detector.by_form(node)
             if kind is not None and not _is_mark(node):
