@@ -8,20 +8,18 @@ that the recording shows to have gone off. `pairing` compares.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
 from gateway.calls.faults import fault_of, transport_of
-from gateway.protocol import jsonrpc, mcp
 from gateway.replay.clock import VirtualClock
+from gateway.replay.core_seats import CoreSeats
 from gateway.replay.pairing import Pairing
 from gateway.replay.rewire import about, under_id
 from gateway.replay.stage import Nowhere, Stage
 from recordings.frame import Frame
 from recordings.header import Header
-from transports.base import Hello, Id, Origin
+from transports.base import Id, Origin
 
 if TYPE_CHECKING:
     from gateway.calls.call import Call
@@ -50,11 +48,8 @@ class Drive:
         self._exchange = Exchange(config, self._stage, version=version)
         self._exchange.is_transparent = transparent
         self._exchange.on_fault = self.pairing.failed
-        self._transport = header.core.transport if header.core is not None else "stdio"
-        self._core: Core | None = None
-        self._passing: list[Core] = []
-        """Connections that carry one request each (stateless HTTP) and are still open."""
-        self._answered: list[Core] = []
+        transport = header.core.transport if header.core is not None else "stdio"
+        self._cores = CoreSeats(self._exchange, transport)
         self._backing_off: set[str] = set()
 
     def run(self, frames: Iterable[Frame], *, progress: Callable[[int], None] | None = None) -> Pairing:
@@ -66,7 +61,7 @@ class Drive:
             self._clock.at(frame.at)
             if not self.pairing.is_paired(frame.seq):
                 self._play(frame)
-            self._hang_up()
+            self._cores.hang_up()
             if progress is not None and number % 1000 == 0:
                 progress(number)
         self.pairing.finish()
@@ -101,9 +96,10 @@ class Drive:
     def _from_core(self, frame: Frame) -> None:
         body = self.pairing.live_bytes(self._body(frame))
         if frame.kind == "close":
-            self._close_core(frame)
+            self._cores.close(frame)
             return
-        core = self._core_for(frame, body)
+        call = self._call(frame.re)
+        core = self._cores.core_for(frame, body, of_call=call.core if call is not None else None)
         if frame.kind == "raw":
             x = frame.x or {}
             why = str(x.get("why", ""))
@@ -113,59 +109,6 @@ class Drive:
                 core.message(body)
             return
         core.message(body)
-
-    def _core_for(self, frame: Frame, body: bytes) -> Core:
-        if self._transport == "http" and frame.kind == "request" and mcp.MODERN_MARK in body:
-            core = self._connect(ephemeral=True)
-            self._passing.append(core)
-            return core
-        if self._transport == "http" and self._core is None and self._passing:
-            call = self._call(frame.re)
-            if call is not None and call.core is not None:
-                return call.core
-            return self._passing[-1]
-        if self._core is None:
-            self._core = self._connect(ephemeral=False)
-        return self._core
-
-    def _connect(self, *, ephemeral: bool) -> Core:
-        hello = Hello(transport=self._transport, remote="recording", ephemeral=ephemeral)  # pyright: ignore[reportArgumentType]
-        link = Nowhere()
-        core = self._exchange.accept(link, hello)
-        if ephemeral:
-            link.on_send = partial(self._sent, core)
-        return core
-
-    def _sent(self, core: Core, message: bytes) -> None:
-        """A connection that carries one request is over once that is answered."""
-        try:
-            envelope = jsonrpc.read(message)
-        except jsonrpc.BadMessage:
-            return
-        if not envelope.method and core not in self._answered:
-            self._answered.append(core)
-
-    def _hang_up(self) -> None:
-        answered, self._answered = self._answered, []
-        for core in answered:
-            if core in self._passing:
-                self._passing.remove(core)
-                core.closed(None)
-
-    def _close_core(self, frame: Frame) -> None:
-        x = frame.x or {}
-        fault = None
-        if x.get("reason", "closed") != "closed":
-            fault = transport_of({"reason": x["reason"], "message": ""})
-        if self._core is not None:
-            core, self._core = self._core, None
-        elif self._passing:
-            held = int(x.get("in_flight", 0))
-            core = next((one for one in self._passing if len(one.open) == held), self._passing[0])
-            self._passing.remove(core)
-        else:
-            return
-        core.closed(fault)
 
     # -- the peers ---------------------------------------------------------------------------------------------
 
@@ -276,8 +219,8 @@ class Drive:
         session = next(iter(self._exchange.sessions), None)
         tap = session.tap if session is not None else None
         if tap is None:
-            if self._core is None and self._transport != "http":
-                self._core = self._connect(ephemeral=False)
+            if not self._cores.is_passing:
+                self._cores.stay()
                 self._copy(frame)
             return
         tap.record(
