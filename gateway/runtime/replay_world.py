@@ -5,13 +5,14 @@ Owns one `Playing` a session, and the reports of those that have ended.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from gateway.replay.player import Matching, Player
-from gateway.runtime.playing import Playing, PlayingTap
+from gateway.replay.playing import Playing, PlayingTap
 from gateway.runtime.world import World
 from recordings.divergence import Report
 from recordings.form import Forms
@@ -79,7 +80,8 @@ class ReplayWorld(World):
             redact=self.redactor.body,
             memo=self._memo,
         )
-        playing = Playing(player, pace=options.pace, patience_s=options.patience_s)
+        loop = asyncio.get_running_loop()
+        playing = Playing(player, loop, pace=options.pace, patience_s=options.patience_s)
         playing.on_end = lambda: self._ended(playing)
         self.playing.append(playing)
         return PlayingTap(inner, playing)

@@ -1,19 +1,19 @@
 """A recording in the place of peers, towards a live core: the links, the tap and the pump of one replayed session.
 
-Owns the way of what a `Player` decides to the exchange and back, and the waiting: recorded pauses, a core that says
-nothing. Which frame is due is decided by the player.
+Owns the way of what a `Player` decides to the exchange and back, and what is waited for: recorded pauses, a core that
+says nothing. Waits by a `Loop` that it is given, which is asyncio's where a core is live and a list in a test. Which
+frame is due is decided by the player.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
 from gateway.calls.faults import fault_of, transport_of
-from gateway.calls.ports import Tap
+from gateway.calls.ports import Tap, Timer
 from gateway.protocol import jsonrpc
 from gateway.replay.player import Act, Asked, Player
 from gateway.replay.rewire import about, under_id
@@ -31,6 +31,18 @@ SETTLE_S = 0.005
 """How long a core may take to say what decides which of two equal requests comes first."""
 STRAYS = frozenset(("too-large", "unfinished", "partial", "binary", "blank", "not-utf8"))
 Outcome: TypeAlias = Literal["done", "wait"]
+
+
+class Loop(Protocol):
+    """What has calls made soon or later: `asyncio.AbstractEventLoop`, as far as it is needed here."""
+
+    def call_soon(self, callback: Callable[..., object], /, *args: Any) -> object:
+        """Have it called once whoever calls has returned."""
+        ...
+
+    def call_later(self, delay: float, callback: Callable[..., object], /, *args: Any) -> Timer:
+        """Have it called after so many seconds, unless cancelled."""
+        ...
 
 
 class ScriptedLink:
@@ -66,13 +78,13 @@ class ScriptedLink:
 class Playing:
     """One session of a live core, its peers played by a `Player`."""
 
-    def __init__(self, player: Player, *, pace: Pace, patience_s: float) -> None:
+    def __init__(self, player: Player, loop: Loop, *, pace: Pace, patience_s: float) -> None:
         self.player = player
+        self._loop = loop
         self._pace = pace
         self._patience_s = patience_s
         self.on_end: Callable[[], None] | None = None
         """Called when the session has ended."""
-        self._loop = asyncio.get_running_loop()
         self._links: dict[str, list[ScriptedLink]] = {}
         self._met: dict[str, int] = {}
         self._sent: dict[int, tuple[ScriptedLink, Id]] = {}
@@ -83,8 +95,8 @@ class Playing:
         self._held: Act | None = None
         self._last_at = 0
         self._settled = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._patience: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
+        self._patience: Timer | None = None
         self.is_over = False
 
     # -- the exchange's side -----------------------------------------------------------------------------------
