@@ -25,25 +25,25 @@ def check(report: Report) -> None:
                 _peer(section, path, report)
             case TcpListen():
                 _exposure(section, path, report)
-            case CatalogConfig():
-                _text_is_name(section.separator, (*path, "separator"), report)
-            case RedactConfig() if section != RedactConfig():
-                _redact(section, path, report)
             case _:
-                pass
+                _either_way(section, path, report)
     for path, (section, failed) in report.halves.items():
         match section:
             case PeerConfig():
                 _half_of_a_peer(section, path, report)
             case TcpListen() if not failed & {"host", "tls", "insecure_loopback"}:
                 _exposure(section, path, report)
-            case CatalogConfig():
-                _text_is_name(section.separator, (*path, "separator"), report)
-            case RedactConfig() if section != RedactConfig():
-                _redact(section, path, report)
             case _:
-                pass
+                _either_way(section, path, report)
     _ports(report)
+
+
+def _either_way(section: object, path: KeyPath, report: Report) -> None:
+    """Check what is checked alike in a section that was read whole and in half of one."""
+    if isinstance(section, CatalogConfig):
+        _text_is_name(section.separator, (*path, "separator"), report)
+    elif isinstance(section, RedactConfig) and section != RedactConfig():
+        _redact(section, path, report)
 
 
 def _peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
