@@ -6,9 +6,9 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
@@ -18,6 +18,8 @@ from transports.base import Id, Origin, Stamp, TransportError
 from transports.http_client import HttpLink
 from transports.http_common import HttpOptions
 from transports.sse_client import SseLink
+
+AnyLink = TypeVar("AnyLink", HttpLink, SseLink)
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -221,13 +223,26 @@ async def scripted(script: Script) -> AsyncGenerator[ScriptedServer]:
         await listener.wait_closed()
 
 
-@asynccontextmanager
-async def linked(
+def linked(
     url: str, options: HttpOptions | None = None
-) -> AsyncGenerator[tuple[HttpLink, HttpRecorder]]:
+) -> AbstractAsyncContextManager[tuple[HttpLink, HttpRecorder]]:
     """Open a link to `url` and close it at the end."""
     receiver = HttpRecorder()
-    link = HttpLink(url, receiver, options)
+    return _closed_at_the_end(HttpLink(url, receiver, options), receiver)
+
+
+def connected(
+    url: str, options: HttpOptions | None = None
+) -> AbstractAsyncContextManager[tuple[SseLink, HttpRecorder]]:
+    """Open a link of the old transport to `url` and close it at the end."""
+    receiver = HttpRecorder()
+    return _closed_at_the_end(SseLink(url, receiver, options), receiver)
+
+
+@asynccontextmanager
+async def _closed_at_the_end(
+    link: AnyLink, receiver: HttpRecorder
+) -> AsyncGenerator[tuple[AnyLink, HttpRecorder]]:
     try:
         yield link, receiver
     finally:

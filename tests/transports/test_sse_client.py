@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.transports.http_kit import (
-    HttpRecorder,
     Seen,
     ask,
+    connected,
     scripted,
     sdk_server,
     serving,
@@ -22,24 +20,9 @@ from tests.transports.http_kit import (
 from tests.transports.wire_kit import eventually, run
 from transports.base import Limits, TransportError
 from transports.http_common import HttpOptions
-from transports.sse_client import SseLink
 
 OLD = "2024-11-05"
 QUICK = HttpOptions(ack_s=0.4, close_s=0.4, limits=Limits(message_bytes=100_000))
-
-
-@asynccontextmanager
-async def connected(
-    url: str, options: HttpOptions | None = None
-) -> AsyncGenerator[tuple[SseLink, HttpRecorder]]:
-    receiver = HttpRecorder()
-    link = SseLink(url, receiver, options)
-    try:
-        yield link, receiver
-    finally:
-        link.close()
-        await link.wait_closed()
-        assert receiver.log.count("closed") == 1
 
 
 async def ended(url: str) -> TransportError:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.runtime.processes import MARK, Owner, every_process, read_mark, send_signal, sweep
+from gateway.runtime.processes import MARK, Owner, every_process, send_signal, sweep
 from gateway.runtime.tether import keeper_works
 from tests.gateway.runtime.process_kit import PATIENCE_S, is_alive
+from tests.processes.gateway_kit import marked_by
 
 pytestmark = pytest.mark.skipif(not keeper_works(), reason="needs Linux with /proc")
 
@@ -34,7 +35,7 @@ def victim(mode: str, keeper: str) -> Generator[subprocess.Popen[bytes]]:
         finally:
             process.kill()
             process.wait()
-            left = owned_by(process.pid)
+            left = marked_by(process.pid)
             for stat in every_process():
                 if stat.id.pid in left:
                     send_signal(stat.id, signal.SIGKILL)
@@ -43,17 +44,6 @@ def victim(mode: str, keeper: str) -> Generator[subprocess.Popen[bytes]]:
 def family_of(gateway: subprocess.Popen[bytes]) -> dict[str, int]:
     assert gateway.stdout is not None
     return json.loads(gateway.stdout.readline())
-
-
-def owned_by(gateway: int) -> list[int]:
-    """The living processes that carry a mark of this gateway."""
-    found: list[int] = []
-    for stat in every_process():
-        mark = read_mark(stat.id.pid) if stat.alive else None
-        owner = Owner.of_mark(mark) if mark else None
-        if owner is not None and owner.id.pid == gateway:
-            found.append(stat.id.pid)
-    return found
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -75,7 +65,7 @@ def test_stubborn_families_under_keepers_do_not_outlive_killed_gateways(batch: i
             gateway.wait()
         for gateway, family in zip(victims, families, strict=True):
             wait_until(lambda f=family: not any(map(is_alive, f.values())), "the end of the family")
-            wait_until(lambda g=gateway: owned_by(g.pid) == [], "the end of the keeper")
+            wait_until(lambda g=gateway: marked_by(g.pid) == [], "the end of the keeper")
 
 
 def test_no_moment_of_starting_and_stopping_is_a_bad_one_to_be_killed_at() -> None:
@@ -90,7 +80,7 @@ def test_no_moment_of_starting_and_stopping_is_a_bad_one_to_be_killed_at() -> No
             gateway.kill()
             gateway.wait()
         for gateway in victims:
-            wait_until(lambda g=gateway: owned_by(g.pid) == [], "the end of all it started")
+            wait_until(lambda g=gateway: marked_by(g.pid) == [], "the end of all it started")
 
 
 def test_what_a_killed_gateway_left_without_keepers_is_swept_at_the_next_start() -> None:
