@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 FAILURES_A_MINUTE: Final = 20
+WRONG_TOKEN_S: Final = 0.25
+"""How long whoever has guessed a token waits for the answer."""
 _ADDRESSES: Final = 1024
 _PORT = re.compile(r":[0-9]+$")
 
@@ -26,6 +28,8 @@ class Verdict(NamedTuple):
     reason: str
     """A sentence for a person, without anything that came from the other side."""
     principal: str | None = None
+    delay_s: float = 0.0
+    """How long to wait with the answer. Nobody else waits with it."""
 
     @property
     def allowed(self) -> bool:
@@ -43,6 +47,8 @@ class Guard:
     """The exact values of `Origin` that are taken. No `Origin` is taken: a web page cannot leave it out."""
     tokens: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Principal to bearer token. Empty: no token is asked for."""
+    wrong_token_s: float = WRONG_TOKEN_S
+    """How long the answer to a wrong token is held back. To none it is not: clients ask so what is wanted."""
 
     def judge(self, headers: Iterable[tuple[str, str]]) -> Verdict:
         """Judge by the headers: 403 for a foreign Host or Origin, 401 for no token or a wrong one."""
@@ -64,7 +70,7 @@ class Guard:
             return Verdict(401, "A bearer token is needed.")
         principal = self._principal(credentials[0]) if len(credentials) == 1 else None
         if principal is None:
-            return Verdict(401, "The bearer token is not valid.")
+            return Verdict(401, "The bearer token is not valid.", delay_s=self.wrong_token_s)
         return Verdict(200, "", principal)
 
     def _principal(self, credential: str) -> str | None:

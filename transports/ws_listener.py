@@ -170,6 +170,8 @@ class _Incoming(WebSocketLink):
         self._address = "unix"
         self._remote = ""
         self._user: str | None = None
+        self._held_back: asyncio.TimerHandle | None = None
+        """Gives the answer to a wrong token."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the request, but not for long."""
@@ -191,18 +193,29 @@ class _Incoming(WebSocketLink):
             return False
         verdict = self._listener.judge(event, self._address, self._loop.time())
         self._disarm()
+        if verdict.delay_s:
+            self.pause()
+            self._held_back = self._loop.call_later(verdict.delay_s, self._refuse, verdict)
+            return True
         if not verdict.allowed:
-            response = self._server.reject(verdict.status, verdict.reason + "\n")
-            if verdict.status == 401:
-                response.headers["WWW-Authenticate"] = "Bearer"
-        else:
-            response = self._server.accept(event)
+            self._refuse(verdict)
+            return False
+        response = self._server.accept(event)
         self._server.send_response(response)
         self._send_wire()
         if response.status_code == 101:
             self._opened()
             self._hand_over(event, verdict.principal)
         return False
+
+    def _refuse(self, verdict: Verdict) -> None:
+        self._held_back = None
+        response = self._server.reject(verdict.status, verdict.reason + "\n")
+        if verdict.status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        self._server.send_response(response)
+        self.resume()
+        self._send_wire()
 
     def _hand_over(self, request: Request, principal: str | None) -> None:
         headers = http_headers.public([(name.lower(), value) for name, value in request.headers.raw_items()])
@@ -219,6 +232,9 @@ class _Incoming(WebSocketLink):
             self._fail(1011, "internal error")
 
     def _lost(self, exc: Exception | None) -> None:
+        if self._held_back is not None:
+            self._held_back.cancel()
+            self._held_back = None
         try:
             super()._lost(exc)
         finally:

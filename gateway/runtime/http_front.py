@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -97,7 +98,7 @@ class HttpFront:
         self._singles: set[Single] = set()
         self._server: AsgiServer | None = None
         self._url = ""
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self.app = Starlette(
             routes=[Route(self._options.path, endpoint=_Endpoint(self)), Route("/livez", _livez)]
         )
@@ -132,7 +133,7 @@ class HttpFront:
 
     async def stop(self) -> None:
         """Stop listening, end every session and exchange, and wait until their connections are closed."""
-        self._stopping = True
+        self._stopping.set()
         self._sessions.close()
         for single in list(self._singles):
             single.close()
@@ -149,7 +150,7 @@ class HttpFront:
         if not verdict.allowed:
             await self._turn_away(verdict, scope, send)
             return
-        if self._stopping or len(self._clients) >= self._options.max_exchanges:
+        if self._stopping.is_set() or len(self._clients) >= self._options.max_exchanges:
             await _refuse(send, http_rules.busy("Too many requests are being served", None))
             return
         decision = http_rules.judge_head(scope["method"], headers, self._options.limits.message_bytes)
@@ -185,6 +186,9 @@ class HttpFront:
         verdict = self._failures.count(
             client[0] if client else "", asyncio.get_running_loop().time(), verdict
         )
+        if verdict.delay_s:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), verdict.delay_s)
         refuse = http_rules.refusal(verdict.status, JSONRPC["denied"], verdict.reason)
         headers = refuse.headers
         if verdict.status == 401:

@@ -131,8 +131,8 @@ def test_guessing_is_slowed_down_and_holds_up_nobody_who_has_the_token(
 ) -> None:
     async def main() -> None:
         async with house(tmp_path, {"calc": echo()}, **listening(kind)) as here:
-            answers = [await knock(here, kind, token=f"guess-{n}") for n in range(FAILURES_A_MINUTE + 3)]
-            assert answers == [401] * FAILURES_A_MINUTE + [429] * 3
+            guesses = (knock(here, kind, token=f"guess-{n}") for n in range(FAILURES_A_MINUTE + 3))
+            assert sorted(await asyncio.gather(*guesses)) == [401] * FAILURES_A_MINUTE + [429] * 3
             assert await knock(here, kind, token=bearer_token(state / "token")) == LET_IN[kind]
 
     run(main())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transports.guard import Failures, Guard, Verdict, is_loopback, loopback_hosts, named_hosts
+from transports.guard import WRONG_TOKEN_S, Failures, Guard, Verdict, is_loopback, loopback_hosts, named_hosts
 
 GUARD = Guard(
     hosts=loopback_hosts(8000, ["Gateway.Example:8000"]),
@@ -109,6 +109,32 @@ def test_what_reaches_this_machine_alone() -> None:
     near = ["127.0.0.1", "127.1.2.3", "::1", "localhost"]
     far = ["0.0.0.0", "::", "10.0.0.1", "", "127.0.0.1.evil.example", "localhost.evil.example"]
     assert [name for name in near + far if is_loopback(name)] == near
+
+
+@pytest.mark.parametrize(
+    ("credentials", "delay_s"),
+    [
+        (["Bearer guess"], WRONG_TOKEN_S),
+        (["Basic s3cret-core"], WRONG_TOKEN_S),
+        (["Bearer s3cret-core", "Bearer s3cret-core"], WRONG_TOKEN_S),
+        ([], 0.0),
+        (["Bearer s3cret-core"], 0.0),
+    ],
+)
+def test_a_wrong_token_is_answered_late_and_everybody_else_at_once(
+    credentials: list[str], delay_s: float
+) -> None:
+    headers = [("Host", "localhost:8000"), *(("Authorization", one) for one in credentials)]
+    assert GUARD.judge(headers).delay_s == delay_s
+    assert GUARD.judge([("Host", "evil.example"), *headers[1:]]).delay_s == 0.0
+
+
+def test_who_has_guessed_too_often_is_turned_away_at_once() -> None:
+    failures = Failures(limit=1, window_s=60)
+    wrong = GUARD.judge([("Host", "localhost:8000"), ("Authorization", "Bearer guess")])
+    assert failures.count("a", 0.0, wrong) == wrong
+    assert failures.count("a", 59.0, wrong)[::3] == (429, 0.0)
+    assert failures.count("a", 60.0, wrong) == wrong
 
 
 BAD, GOOD = Verdict(401, "no"), Verdict(200, "")

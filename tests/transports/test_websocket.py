@@ -22,6 +22,7 @@ from tests.transports.test_websocket_wire import F, close, read_frame, upgrade_a
 from tests.transports.tls_kit import certificate
 from tests.transports.wire_kit import Recorder, eventually, run
 from transports.base import Hello, Limits, Link, Receiver, TransportError
+from transports.guard import Guard, loopback_hosts
 from transports.ws_client import connect_websocket
 from transports.ws_link import WebSocketLink, WebSocketOptions
 from transports.ws_listener import WebSocketListener
@@ -317,9 +318,10 @@ async def status_of(port: int, *headers: str, path: str = "/", host: str | None 
         *headers,
     ]
     streams[1].write(("\r\n".join(lines) + "\r\n\r\n").encode())
-    status = int((await streams[0].readuntil(b"\r\n")).split()[1])
-    await hang_up(streams)
-    return status
+    try:
+        return int((await streams[0].readuntil(b"\r\n")).split()[1])
+    finally:
+        await hang_up(streams)
 
 
 def test_host_origin_token_and_path_are_checked_before_the_upgrade() -> None:
@@ -368,9 +370,27 @@ def test_our_client_is_denied_with_the_wrong_token_and_let_in_with_the_right_one
 def test_guessing_turns_into_429_but_holds_up_nobody_with_the_token() -> None:
     async def main() -> None:
         async with listening(tokens={"core": "right"}) as listener:
-            statuses = [await status_of(listener.port, "Authorization: Bearer guess") for _ in range(22)]
-            assert statuses == [401] * 20 + [429] * 2
+            guesses = (status_of(listener.port, "Authorization: Bearer guess") for _ in range(22))
+            assert sorted(await asyncio.gather(*guesses)) == [401] * 20 + [429] * 2
             assert await status_of(listener.port, "Authorization: Bearer right") == 101
+
+    run(main())
+
+
+def test_the_answer_to_a_wrong_token_is_held_back_and_nobody_else_waits_with_it() -> None:
+    def slow(port: int) -> Guard:
+        return Guard(hosts=loopback_hosts(port), tokens={"core": "right"}, wrong_token_s=3600.0)
+
+    async def main() -> None:
+        async with listening(guard=slow) as listener:
+            guess = asyncio.create_task(status_of(listener.port, "Authorization: Bearer guess"))
+            await eventually(lambda: listener._failures._counts)
+            assert await status_of(listener.port) == 401
+            assert await status_of(listener.port, "Authorization: Bearer right") == 101
+            assert not guess.done()
+            await listener.stop()
+            with pytest.raises((OSError, EOFError)):
+                await guess
 
     run(main())
 

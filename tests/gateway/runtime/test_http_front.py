@@ -498,6 +498,24 @@ def test_a_token_is_asked_for_and_names_the_principal() -> None:
     run(main())
 
 
+def test_the_answer_to_a_wrong_token_is_held_back_and_nobody_else_waits_with_it() -> None:
+    def slow(port: int) -> Guard:
+        return Guard(hosts=loopback_hosts(port), tokens={"ann": "secret-a"}, wrong_token_s=3600.0)
+
+    async def main() -> None:
+        async with calling(guard=slow) as (caller, _, front):
+            body = request("initialize", 1, protocolVersion=LEGACY)
+            guess = asyncio.create_task(caller.post(body, authorization="Bearer nope"))
+            await eventually(lambda: front._failures._counts)  # pyright: ignore[reportPrivateUsage]
+            assert (await caller.post(body)).status_code == 401
+            assert (await caller.post(body, authorization="Bearer secret-a")).status_code == 200
+            assert not guess.done()
+            await front.stop()
+            assert (await guess).status_code == 401
+
+    run(main())
+
+
 def test_liveness_and_other_paths() -> None:
     async def main() -> None:
         async with calling(FrontOptions(path="/elsewhere")) as (caller, _, front):
