@@ -40,7 +40,9 @@ from transports.base import Hello, Link, Receiver, TransportError
 from transports.lines import LineLink
 
 if TYPE_CHECKING:
+    from gateway.runtime.verifying import Verifying
     from gateway.telemetry.hub import Telemetry
+    from recordings.script import Source
 
 DRAIN_S = 10.0
 """How long calls in flight may take once the gateway is told to end."""
@@ -330,6 +332,34 @@ async def serve(config: Config, options: ServeOptions, make_world: MakeWorld = W
     if options.is_transparent and gateway.world.news is not None and gateway.world.news.never_served:
         code = 1
     return code
+
+
+async def play_core(
+    config: Config,
+    options: ServeOptions,
+    source: Source,
+    *,
+    transport: str,
+    timeout_s: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> Verifying:
+    """Play a recorded core against the peers of a configuration; what comes of it is recorded as `options` say.
+
+    Raises:
+        RecordingError: If nothing can be recorded.
+    """
+    from gateway.runtime.verifying import Verifying
+
+    gateway = Gateway(config, options)
+    gateway.world.need_recordings()
+    verifying = Verifying(
+        source, gateway.exchange, transport=transport, timeout_s=timeout_s, progress=progress
+    )
+    try:
+        await verifying.run()
+    finally:
+        await gateway.stop()
+    return verifying
 
 
 async def check(config: Config) -> list[PeerReport]:

@@ -26,6 +26,7 @@ FAMILIES = (
     "run",
     "record",
     "replay",
+    "verify",
     "check",
     "status",
     "tools",

@@ -1,0 +1,89 @@
+"""The run behind `tieline verify`: the live session, recorded, and its comparison with the first one."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.cli.output import DONE, NO, CliError, print_json
+from gateway.cli.reading import bar, telling
+from gateway.cli.tones import show
+
+if TYPE_CHECKING:
+    from gateway.config import Config
+    from recordings.drift import Severity
+    from recordings.reader import Recording
+
+INCOMPLETE = 2
+
+
+def run_verify(
+    source: Recording,
+    live: Config,
+    *,
+    out: Path | None,
+    timeout_s: float,
+    fail_on: str,
+    junit: Path | None,
+    json: bool,
+) -> int:
+    """Play the recorded core against live peers, print the drift, and return the exit code."""
+    from recordings.compare import compare
+    from recordings.drift import drift_json, drift_junit, drift_lines, drifts_of
+    from recordings.profile import BUILT_IN
+    from recordings.reader import open_recording
+
+    if out is not None and out.exists():
+        raise CliError(f"`{out}` exists already", hint="Name a new directory with `--out`")
+    kept = Path(tempfile.mkdtemp(prefix="tieline-verify-")) if out is None else out.absolute().parent
+    target = kept / "live" if out is None else out.absolute()
+    try:
+        unanswered = play(source, live, target, timeout_s=timeout_s)
+        with telling():
+            found = compare(source, open_recording(target), BUILT_IN)
+        drifts = drifts_of(found, unanswered=unanswered)
+    finally:
+        if out is None:
+            shutil.rmtree(kept, ignore_errors=True)
+    if junit is not None:
+        junit.write_text(drift_junit(drifts, str(source.path)))
+    if json:
+        print_json(drift_json(drifts, str(source.path)))
+    else:
+        show(drift_lines(drifts, str(source.path)))
+    severity: Severity = fail_on  # pyright: ignore[reportAssignmentType] - the option has been checked
+    if drifts.fails(severity):
+        return NO
+    return INCOMPLETE if drifts.unanswered else DONE
+
+
+def play(source: Recording, live: Config, target: Path, *, timeout_s: float) -> tuple[int, ...]:
+    """Record a session of the recorded core with live peers; return the requests that were left unanswered."""
+    from msgspec.structs import replace
+
+    from gateway.cli.loop import run
+    from gateway.config import ServeOptions
+    from gateway.serve import play_core
+    from recordings.lookup import open_lookup
+
+    options = ServeOptions(
+        record_dir=target,
+        is_one_recording=True,
+        is_transparent=bool(source.header.settings.get("transparent")),
+    )
+    config = replace(live, record=replace(live.record, enabled=True))
+    transport = source.header.core.transport if source.header.core is not None else "stdio"
+    with telling(), bar("verifying") as shown:
+        verifying = run(
+            play_core(
+                config,
+                options,
+                open_lookup(source),
+                transport=transport,
+                timeout_s=timeout_s,
+                progress=shown,
+            )
+        )
+    return tuple(verifying.unanswered)

@@ -1,0 +1,72 @@
+"""A recorded core played against live services: the loop around `replay.recorded_core`.
+
+Owns the waiting and nothing else. What comes of it is a recording like any other, to be compared with the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gateway.replay.core_seats import CoreSeats
+from gateway.replay.recorded_core import RecordedCore
+
+if TYPE_CHECKING:
+    from gateway.calls.core_state import Core
+    from gateway.calls.exchange import Exchange
+    from recordings.script import Source
+
+
+class Verifying:
+    """One recorded core on its way through one exchange."""
+
+    def __init__(
+        self,
+        source: Source,
+        exchange: Exchange,
+        *,
+        transport: str,
+        timeout_s: float,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """`timeout_s` is how long a live answer is waited for; `progress` is told messages sent, of how many."""
+        self.core = RecordedCore(source)
+        self._total = self.core.count
+        self._timeout_s = timeout_s
+        self._progress = progress
+        self._stirred = asyncio.Event()
+        self._seats = CoreSeats(exchange, transport, on_send=self._given)
+        self.core.start(self._seats)
+        self.unanswered: list[int] = []
+        """Recorded requests whose live answer did not come."""
+
+    def _given(self, core: Core, message: bytes) -> None:
+        self.core.given(core, message)
+        self._stirred.set()
+
+    async def run(self) -> None:
+        """Send everything, and wait for the last answer."""
+        while True:
+            self._stirred.clear()
+            while self.core.advance():
+                await asyncio.sleep(0)
+                self._reply()
+                if self._progress is not None:
+                    self._progress(self.core.sent, self._total)
+            self._reply()
+            self._seats.hang_up()
+            if self.core.is_done:
+                break
+            if self._stirred.is_set():
+                continue
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await self._stirred.wait()
+            except TimeoutError:
+                self.unanswered += self.core.give_up()
+        self._seats.close_all()
+
+    def _reply(self) -> None:
+        for core, message in self.core.replies():
+            core.message(message)
