@@ -75,10 +75,10 @@ def decode_header(data: bytes) -> Header:
     try:
         fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         found: object = msgspec.json.decode(fields["format"])
-    except (msgspec.DecodeError, KeyError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
         raise NotARecordingError("recording.json is not the header of a recording") from None
     check_format(found)
     try:
         return msgspec.json.decode(data, type=Header)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NotARecordingError(f"recording.json is not a header of format {found}: {error}") from None

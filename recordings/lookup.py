@@ -36,7 +36,7 @@ from recordings.frame import FORMAT, Frame
 from recordings.header import decode_header
 from recordings.migrate import migrated
 from recordings.reader import Recording, chunk_text, decoded, index_anew, open_file, open_recording
-from recordings.sealing import TABLE_BYTES, seal_directory
+from recordings.sealing import TABLE_BYTES, encode_index, seal_directory
 from recordings.table import Table, TableError
 
 __all__ = ["Form", "Lookup", "Progress", "Row", "open_lookup", "reindex", "replay_index_note"]
@@ -242,7 +242,7 @@ def reindex(
             seal_directory(directory, path, progress)
             return open_recording(path)
         recording = Recording(path=path, header=header, state="sealed", index=index_anew(path, progress))
-        files.replace(directory, files.INDEX, msgspec.json.encode(recording.index) + b"\n")
+        files.replace(directory, files.INDEX, encode_index(recording.index))
         if _wants_index(recording):
             with files.replacing(directory, files.REPLAY_INDEX) as fd:
                 writer = TableWriter(partial(files.write_whole, fd))
@@ -289,7 +289,7 @@ def _read(recording: Recording, line: bytes, place: int) -> Told:
     if recording.header.format == FORMAT:
         try:
             return _slim(line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return decoded(line, place)
     return migrated(decoded(line, place), recording.header.format)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
+from zlib import crc32
 
 import msgspec
 import zstandard
@@ -22,7 +23,16 @@ from recordings.errors import DamagedError, MissingBlobError, NotARecordingError
 from recordings.frame import Frame
 from recordings.header import Header, decode_header
 from recordings.migrate import migrated
-from recordings.sealing import Chunk, Index, IndexBuilder, Seal, lines_of, number_of, rebuilt_index
+from recordings.sealing import (
+    Chunk,
+    Index,
+    IndexBuilder,
+    Seal,
+    decode_index,
+    lines_of,
+    number_of,
+    rebuilt_index,
+)
 from recordings.segment import BadLineError, Scanned, Tally, decode, scan
 
 State: TypeAlias = Literal["live", "broken-off", "sealed"]
@@ -183,11 +193,15 @@ def open_recording(path: Path | str, progress: Callable[[int, int], None] | None
     path = Path(path)
     if not path.is_dir():
         raise NotARecordingError(f"{path} is not a directory: a recording is one")
-    header = decode_header(files.read_small(path, files.HEADER))
+    head = files.read_small(path, files.HEADER)
+    header = decode_header(head)
     warnings: list[str] = []
     if (path / files.SEALED).exists():
         state: State = "sealed"
-        index = _sealed_index(path, warnings, progress)
+        seal = _seal(path)
+        if seal.header not in (None, crc32(head)):
+            warnings.append(f"{files.HEADER} is not the one that was sealed")
+        index = _sealed_index(path, seal, warnings, progress)
     else:
         state = "live" if files.is_locked(path) else "broken-off"
         builder = IndexBuilder()
@@ -230,12 +244,10 @@ def _warn(header: Header, index: Index, state: State, warnings: list[str]) -> No
         warnings.append("the recording is incomplete: the session was served while it could not be written")
 
 
-def _sealed_index(path: Path, warnings: list[str], progress: Callable[[int, int], None] | None) -> Index:
-    seal = _seal(path)
-    try:
-        index = msgspec.json.decode((path / files.INDEX).read_bytes(), type=Index)
-    except (FileNotFoundError, msgspec.DecodeError):
-        index = None
+def _sealed_index(
+    path: Path, seal: Seal, warnings: list[str], progress: Callable[[int, int], None] | None
+) -> Index:
+    index = stored_index(path)
     if index is None or (index.frames, index.last, index.bytes, index.root) != (
         seal.frames,
         seal.last,
@@ -247,6 +259,14 @@ def _sealed_index(path: Path, warnings: list[str], progress: Callable[[int, int]
         )
         index = index_anew(path, progress)
     return index
+
+
+def stored_index(path: Path) -> Index | None:
+    """What the file `index` holds; None where it is missing or not the one that was written."""
+    try:
+        return decode_index((path / files.INDEX).read_bytes())
+    except FileNotFoundError:
+        return None
 
 
 def index_anew(path: Path, progress: Callable[[int, int], None] | None = None) -> Index:
@@ -269,7 +289,7 @@ def index_anew(path: Path, progress: Callable[[int, int], None] | None = None) -
 def _seal(path: Path) -> Seal:
     try:
         return msgspec.json.decode(files.read_small(path, files.SEALED), type=Seal)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise NotARecordingError(f"{path}/{files.SEALED} cannot be read") from None
 
 

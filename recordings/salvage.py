@@ -19,7 +19,7 @@ from recordings.errors import DamagedError, MissingBlobError, NotARecordingError
 from recordings.frame import Frame
 from recordings.header import Header, decode_header
 from recordings.lookup import replay_index_note
-from recordings.reader import Recording, chunk_lines, open_recording
+from recordings.reader import Recording, chunk_lines, open_recording, stored_index
 from recordings.sealing import Index, chunks_of, lines_of
 from recordings.segment import BadLineError, decode
 from recordings.store import Recorder
@@ -184,10 +184,7 @@ def _lines(path: Path, result: Salvaged) -> Iterator[bytes]:
 
 
 def _chunked_lines(fd: int, path: Path, result: Salvaged) -> Iterator[bytes]:
-    try:
-        index = msgspec.json.decode((path / files.INDEX).read_bytes(), type=Index)
-    except (OSError, msgspec.DecodeError):
-        index = None
+    index = stored_index(path)
     if index is not None:
         for chunk in index.chunks:
             try:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 import zstandard
@@ -19,7 +20,7 @@ from recordings import files
 from recordings.columns import TableWriter
 from recordings.errors import DamagedError
 from recordings.frame import FORMAT, SETTLES, Frame
-from recordings.segment import Scanned, Tally, scan
+from recordings.segment import Scanned, Tally, line_from, scan
 
 CHUNK_BYTES = 1024 * 1024
 """Lines are compressed together up to about this length: enough to compress well and to be read quickly."""
@@ -63,6 +64,24 @@ class Seal(msgspec.Struct, kw_only=True):
     last: int = 0
     bytes: int = 0
     root: str = ""
+    header: int | None = None
+    """The checksum (CRC-32) of `recording.json`; None where an earlier version has sealed it."""
+
+
+def encode_index(index: Index) -> bytes:
+    """The file `index`, with a checksum as lines have it."""
+    return line_from(msgspec.json.encode(index))
+
+
+def decode_index(data: bytes) -> Index | None:
+    """Read `index`; None where it is none, or not the one that was written. The earliest have no checksum."""
+    cut = data.rfind(b',"crc":')
+    if cut >= 0 and line_from(data[:cut] + b"}") != data:
+        return None
+    try:
+        return msgspec.json.decode(data, type=Index)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 class Unanswered:
@@ -122,8 +141,9 @@ def seal_directory(directory: int, path: Path, progress: Callable[[int, int], No
         if table is not None:
             table.finish((index.frames, index.last, index.bytes, index.root))
     _compress_blobs(directory)
-    files.replace(directory, files.INDEX, msgspec.json.encode(index) + b"\n")
-    seal = Seal(frames=index.frames, last=index.last, bytes=index.bytes, root=index.root)
+    files.replace(directory, files.INDEX, encode_index(index))
+    header = crc32(files.read_small(path, files.HEADER))
+    seal = Seal(frames=index.frames, last=index.last, bytes=index.bytes, root=index.root, header=header)
     files.replace(directory, files.SEALED, msgspec.json.encode(seal) + b"\n")
     os.unlink(files.FRAMES, dir_fd=directory)
     os.fsync(directory)

@@ -106,7 +106,7 @@ def decode(line: bytes) -> Frame:
     payload = _checked(line)
     try:
         frame = _decoder.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         frame = _decode_loosely(payload)
     if frame.kind == "raw":
         body = bytes(frame.body)
@@ -137,7 +137,7 @@ def _decode_loosely(payload: bytes) -> Frame:
         known = {name: value for name, value in fields.items() if name in Frame.__struct_fields__}
         unknown = {name: msgspec.json.decode(value) for name, value in fields.items() if name not in known}
         frame = _decoder.decode(_encoder.encode(known))
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadLineError("the line is no frame") from None
     if unknown:
         frame.x = {**unknown, **(frame.x or {})}

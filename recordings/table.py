@@ -217,7 +217,7 @@ def _directory(data: memoryview) -> Directory:
         raise TableError("this is no table")
     try:
         directory = _decode_directory(_part(data, place, length, crc))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise TableError("the directory is none") from None
     if (directory.layout, directory.order, directory.format, directory.columns) != (
         LAYOUT,

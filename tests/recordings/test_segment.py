@@ -24,6 +24,7 @@ from recordings.segment import (
     decode,
     encode,
     hole,
+    line_from,
     line_of,
     scan,
     settle,
@@ -137,6 +138,14 @@ def lines_with_blocks(frames_: list[Frame], every: int) -> list[bytes]:
         if number % every == 0:
             lines.append(chain.close(each.seq, each.at))
     return lines
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"seq":1,"lane":"\xe6a"}', b'{"\xe6a":1}', b'{"x":{"\xe6a":1}}', b"[", b"[" * 9999]
+)
+def test_a_line_that_is_no_frame_is_bad_also_with_a_checksum_that_is_right(payload: bytes) -> None:
+    with pytest.raises(BadLineError):
+        decode(line_from(payload))
 
 
 def test_a_block_is_due_by_size_or_by_time_and_never_when_empty() -> None:

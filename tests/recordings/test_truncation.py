@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from recordings import files
-from recordings.errors import DamagedError
+from recordings.errors import DamagedError, RecordingError
 from recordings.frame import Frame
 from recordings.segment import BadLineError, Tally, decode, encode, scan
 from recordings.store import open_recording
@@ -267,3 +267,22 @@ def test_flipped_bits_of_a_sealed_recording_are_told(tmp_path: Path) -> None:
             continue
         # A bit of the compressed header may mean nothing; then all is as it was.
         assert same(found, session(300))
+
+
+@pytest.mark.parametrize("name", [files.INDEX, files.SEALED, files.HEADER])
+def test_each_flipped_bit_beside_the_frames_of_a_sealed_recording_is_told_or_means_nothing(
+    tmp_path: Path, name: str
+) -> None:
+    path = recorded(tmp_path / "r", session(4), seal=True)
+    before = open_recording(path)
+    data = (path / name).read_bytes()
+    for place in range(len(data)):
+        for bit in range(8):
+            (path / name).write_bytes(flipped(data, place, bit))
+            try:
+                recording = open_recording(path)
+            except RecordingError:
+                continue
+            assert recording.index == before.index
+            assert recording.warnings != before.warnings or recording.header == before.header
+            assert same(recording, before)
