@@ -10,7 +10,8 @@ from msgspec import Raw
 
 from recordings.header import Header
 from recordings.importers.base import Imported, Source, compact, decoded, moment
-from recordings.importers.conversation import INITIALIZED, Said, told
+from recordings.importers.conversation import told
+from recordings.importers.messages import INITIALIZED, Said
 
 PEER = "server"
 

@@ -15,8 +15,9 @@ import msgspec
 
 from recordings.header import Header
 from recordings.importers.base import Imported, Source, decoded, moment
-from recordings.importers.conversation import Said, Side, envelope_of, told
+from recordings.importers.conversation import told
 from recordings.importers.http import Exchange, talk_of
+from recordings.importers.messages import Said, Side, envelope_of
 
 
 class _Named(msgspec.Struct, gc=False):

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET
 
-from recordings.importers.conversation import Said, envelope_of, parts
+from recordings.importers.messages import Said, envelope_of, parts
 
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"

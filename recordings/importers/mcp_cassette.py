@@ -14,7 +14,8 @@ from msgspec import Raw
 
 from recordings.header import Header
 from recordings.importers.base import Imported, Source, compact, decoded, moment
-from recordings.importers.conversation import Said, envelope_of, told
+from recordings.importers.conversation import told
+from recordings.importers.messages import Said, envelope_of
 
 NEWEST = 3
 

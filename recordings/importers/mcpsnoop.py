@@ -13,7 +13,8 @@ from msgspec import Raw
 
 from recordings.header import Header
 from recordings.importers.base import Imported, Source, decoded, moment
-from recordings.importers.conversation import Said, told
+from recordings.importers.conversation import told
+from recordings.importers.messages import Said
 
 
 class _Meta(msgspec.Struct, gc=False):
