@@ -7,9 +7,7 @@ server. The library is the reference: what it answers to a case, we answer.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import hashlib
 import itertools
 import struct
 from collections.abc import AsyncGenerator
@@ -22,46 +20,29 @@ import websockets.asyncio.server
 from websockets.exceptions import ConnectionClosed
 
 from tests.transports.wire_kit import Recorder, run
+from tests.transports.ws_kit import (
+    BINARY,
+    CLOSE,
+    CONT,
+    PING,
+    PONG,
+    TEXT,
+    F,
+    Side,
+    close,
+    read_frame,
+    upgrade_as_client,
+    upgrade_as_server,
+)
 from transports.base import Hello, Limits, Link, Receiver
 from transports.ws_client import connect_websocket
 from transports.ws_link import WebSocketOptions
 from transports.ws_listener import WebSocketListener
 
-CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 LIMIT = 100_000
-MASK = b"\x37\xfa\x21\x3d"
-Side = Literal["listener", "client"]
 How = Literal["whole", "in bytes", "patiently"]
 """`patiently`: the goodbye waits for the answers, since the library answers from a task."""
 OPTIONS = WebSocketOptions(limits=Limits(message_bytes=LIMIT), ping_interval_s=None)
-
-
-@dataclass(frozen=True)
-class F:
-    """A frame as it is to be put on the wire, right or wrong."""
-
-    opcode: int
-    data: bytes = b""
-    fin: bool = True
-    rsv: int = 0
-    claimed: int | None = None
-    mask: bool | None = None
-    long: int = 0
-
-    def wire(self, side: Side) -> bytes:
-        masked = (side == "listener") if self.mask is None else self.mask
-        size = len(self.data) if self.claimed is None else self.claimed
-        bit = 0x80 if masked else 0
-        head = bytes([(0x80 if self.fin else 0) | self.rsv << 4 | self.opcode])
-        if size < 126 and not self.long:
-            head += bytes([bit | size])
-        elif size < 65536 and self.long < 8:
-            head += bytes([bit | 126]) + struct.pack("!H", size)
-        else:
-            head += bytes([bit | 127]) + struct.pack("!Q", size)
-        if not masked:
-            return head + self.data
-        return head + MASK + bytes(byte ^ MASK[n % 4] for n, byte in enumerate(self.data))
 
 
 @dataclass(frozen=True)
@@ -83,10 +64,6 @@ class Case:
 
 def text(data: bytes, **more: bool | int) -> F:
     return F(TEXT, data, **more)  # type: ignore[arg-type]
-
-
-def close(code: int | None = None, reason: bytes = b"") -> F:
-    return F(CLOSE, b"" if code is None else struct.pack("!H", code) + reason)
 
 
 def split(data: bytes, *at: int) -> list[F]:
@@ -213,21 +190,6 @@ class Outcome:
     closed: bool
 
 
-async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    head = await reader.readexactly(2)
-    size = head[1] & 127
-    if size == 126:
-        (size,) = struct.unpack("!H", await reader.readexactly(2))
-    elif size == 127:
-        (size,) = struct.unpack("!Q", await reader.readexactly(8))
-    mask = await reader.readexactly(4) if head[1] & 128 else b"\0\0\0\0"
-    data = await reader.readexactly(size)
-    if any(mask):
-        whole = int.from_bytes(data, "big") ^ int.from_bytes((mask * (size // 4 + 1))[:size], "big")
-        data = whole.to_bytes(size, "big")
-    return head[0] & 15, data
-
-
 async def talk(
     case: Case, side: Side, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, how: How
 ) -> Outcome:
@@ -271,28 +233,6 @@ async def talk(
     with contextlib.suppress(ConnectionError):
         await writer.wait_closed()
     return outcome
-
-
-async def upgrade_as_client(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
-    key = base64.b64encode(b"0123456789abcdef").decode()
-    writer.write(
-        f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-    )
-    head = await reader.readuntil(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 101 "), head
-    return reader, writer
-
-
-async def upgrade_as_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    key = next(line[19:] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key: "))
-    digest = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
-    writer.write(
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Accept: " + base64.b64encode(digest) + b"\r\n\r\n"
-    )
 
 
 async def echo(
