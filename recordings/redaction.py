@@ -99,6 +99,8 @@ class Redactor:
         self._harmless = tuple(name for name in HARMLESS if not self._names.is_secret(name.decode()))
         self.counts: Counter[str] = Counter()
         """How often each class was found; never a value."""
+        self.generation = 0
+        """Changes whenever there is more that is a secret."""
         self.know(known)
 
     def know(self, secrets: Iterable[str]) -> None:
@@ -124,6 +126,7 @@ class Redactor:
         self._anywhere = compiled(b"|".join(b"(?:" + each + b")" for each in near))
         self._match = any_of((*telling, *sure))
         self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
+        self.generation += 1
 
     # Whole things
 

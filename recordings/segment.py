@@ -24,6 +24,8 @@ BLOCK_BYTES = 256 * 1024
 """A block line is due after so many bytes of lines…"""
 BLOCK_NS = 50_000_000
 """… or so many nanoseconds after the block's first frame, whichever is first."""
+_NEVER = 1 << 63
+_ALWAYS = -1
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Frame)
@@ -154,7 +156,7 @@ class Chain:
     off the path of a call.
     """
 
-    __slots__ = ("_at", "_bytes", "_first", "_frames", "_hash", "_lines")
+    __slots__ = ("_bytes", "_first", "_hash", "_hashed", "_lines", "due_at")
 
     def __init__(self) -> None:
         self.resume(b"")
@@ -163,15 +165,16 @@ class Chain:
         """Begin the block that follows a block line."""
         self._hash = hashlib.blake2b(block_line, digest_size=32)
         self._lines: list[bytes] = []
+        self._hashed = 0
         self._bytes = 0
-        self._frames = 0
         self._first = 0
-        self._at = 0
+        self.due_at = _NEVER
+        """The block is to be closed before a frame of this time or a later one is added."""
 
     @property
     def frames(self) -> int:
         """Lines since the last block line."""
-        return self._frames
+        return self._hashed + len(self._lines)
 
     @property
     def first(self) -> int:
@@ -180,16 +183,17 @@ class Chain:
 
     def add(self, line: bytes, seq: int, at: int) -> None:
         """Take one line into the block."""
-        if not self._frames:
+        if self.due_at == _NEVER:
             self._first = seq
-            self._at = at
+            self.due_at = at + BLOCK_NS
         self._lines.append(line)
-        self._bytes += len(line)
-        self._frames += 1
+        self._bytes = size = self._bytes + len(line)
+        if size >= BLOCK_BYTES:
+            self.due_at = _ALWAYS
 
     def due(self, at: int) -> bool:
         """Whether the block is to be closed before a frame of time `at` is added."""
-        return self._frames > 0 and (self._bytes >= BLOCK_BYTES or at - self._at >= BLOCK_NS)
+        return at >= self.due_at
 
     def copy(self) -> Chain:
         """A chain that goes on from here on its own."""
@@ -207,12 +211,13 @@ class Chain:
     def digest(self) -> str:
         """Hex of the chain up to here."""
         self._hash.update(b"".join(self._lines))
+        self._hashed += len(self._lines)
         self._lines.clear()
         return self._hash.hexdigest()
 
     def close(self, seq: int, at: int) -> bytes:
         """Close the block and give its line, which carries the number of the last frame before it."""
-        block = Frame(seq=seq, at=at, kind="block", x={"frames": self._frames, "hash": self.digest()})
+        block = Frame(seq=seq, at=at, kind="block", x={"frames": self.frames, "hash": self.digest()})
         line = line_of(block)
         self.resume(line)
         return line

@@ -39,6 +39,11 @@ RETRY_NS = 1_000_000_000
 class Redacts(Protocol):
     """What a recorder asks of a redactor."""
 
+    @property
+    def generation(self) -> int:
+        """Changes whenever there is more that is a secret."""
+        ...
+
     def suspects(self, data: bytes) -> bool:
         """Whether these bytes may hold a secret; cheap, and never wrong the other way."""
         ...
@@ -80,7 +85,7 @@ class Recorder:
         self._header = header or Header()
         self._header_lock = threading.Lock()
         self._header_waits = False
-        self._redactor = redactor
+        self.redactor = redactor
         self._suspects = redactor.suspects if redactor is not None else None
         self._serve = on_write_error == "serve"
         self._on_incomplete = on_incomplete
@@ -149,30 +154,45 @@ class Recorder:
         if self._on_incomplete is not None:
             self._on_incomplete(refusal)
 
-    def append_encoded(self, payload: bytes, *, seq: int, at: int) -> None:
+    def append_encoded(self, payload: bytes, seen: bytes, seq: int, at: int) -> None:
         """As `append`, for a frame that is JSON already: `payload` is what `json_of` gives for it.
 
-        The body in it is known to be JSON without newlines, and shorter than a blob. What is out of the ordinary (a
-        suspicion, a block that is due, a disk that does not take it) goes the long way.
+        The body in it is known to be JSON without newlines, and shorter than a blob; only what is `seen` of it can be
+        a secret. What is out of the ordinary (a suspicion, a block that is due, a disk that does not take it) goes
+        the long way.
         """
-        if self._refusal is None and (self._suspects is None or not self._suspects(payload)):
+        suspects = self._suspects
+        if self._refusal is None and (suspects is None or not suspects(seen)):
             line = line_from(payload)
             with self._lock:
                 chain = self._chain
-                if not self._closed and seq - 1 == self._last and not chain.due(at):
-                    try:
-                        self._put(line)
-                    except OSError:
-                        line = b""
-                    if line:
-                        chain.add(line, seq, at)
-                        self._last, self._at = seq, at
+                if at < chain.due_at and seq - 1 == self._last and not self._closed and self._put_line(line):
+                    chain.add(line, seq, at)
+                    self._last, self._at = seq, at
+                    if not self._syncer.is_dirty:
                         self._syncer.dirty()
-                        return
+                    return
         self.append(frame_of(payload))
 
+    def _put_line(self, line: bytes) -> bool:
+        """Write a line whole, and say whether that was possible."""
+        size = len(line)
+        try:
+            if self._write(self._fd, line) == size:
+                self._size += size
+                return True
+        except OSError:
+            pass
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._fd, self._size)
+        return False
+
+    def suspects(self, data: bytes) -> bool:
+        """Whether the redactor would look closer at these bytes."""
+        return self._suspects is not None and self._suspects(data)
+
     def _encode(self, frame: Frame) -> tuple[bytes, Frame, bytes | None]:
-        redactor = self._redactor
+        redactor = self.redactor
         if frame.kind != "raw" and memoryview(frame.body).nbytes < BLOB_BYTES:
             line = line_of(frame)
             if redactor is None or not redactor.suspects(line):

@@ -30,21 +30,22 @@ class Syncer:
         self._hurry = threading.Event()
         self._waiting: list[Future[None]] = []
         self._thread: threading.Thread | None = None
-        self._dirty = False
+        self.is_dirty = interval_s is None
+        """Whether `dirty` has nothing to do."""
         self._stopped = False
 
     def dirty(self) -> None:
         """There is something to sync. Costs next to nothing where that was known."""
-        if self._dirty or self._interval_s is None:
+        if self.is_dirty:
             return
-        self._dirty = True
+        self.is_dirty = True
         self._start()
         self._wake.set()
 
     def now(self) -> None:
         """Sync in the calling thread. Raises what `sync` raises."""
         with self._one_at_a_time:
-            self._dirty = False
+            self.is_dirty = self._interval_s is None
             self._flush()
             self._sync()
 

@@ -84,6 +84,8 @@ _TOKENS = re.compile(_TEXT + rb"|[\[{]|[\]}]", re.DOTALL)
 _NUMBERS = re.compile(_TEXT + rb"|[0-9.]+", re.DOTALL)
 _SALVAGED_BYTES: Final = 256 * 1024
 """How much of damaged bytes is looked at."""
+_ANSWER_BYTES: Final = len(b'{"jsonrpc":"2.0","id":,"result":}')
+_REQUEST_BYTES: Final = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}')
 _KNOWN: Final = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
 
 
@@ -93,23 +95,50 @@ def read(data: bytes, most_depth: int = MAX_DEPTH) -> Envelope:
     Raises:
         BadMessage: If the bytes are not one JSON-RPC message.
     """
+    return scan(data, most_depth)[0]
+
+
+def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | None]:
+    """As `read`, with what the message is where that shows at once; where not, `kind_of` tells.
+
+    Raises:
+        BadMessage: If the bytes are not one JSON-RPC message.
+    """
     if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError as fault:
-            raise BadMessage("not-utf8", f"not UTF-8 at byte {fault.start}", salvage(data)) from None
+        _need_utf8(data)
+    size = len(data)
+    kind: Kind | None = None
     try:
         envelope = _strict.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
         envelope = _second_look(data, fault)
     else:
-        if not _plain(envelope, data):
+        # What is not a member's own is less than another member would take, `,"id":0` being the shortest.
+        if envelope.jsonrpc == "2.0" and envelope.id.__class__ is int:
+            if envelope.result:
+                if size - len(envelope.result) < _ANSWER_BYTES + 8:
+                    kind = "response"
+            elif (
+                envelope.params
+                and envelope.method
+                and size - len(envelope.params) - len(envelope.method) < _REQUEST_BYTES + 8
+            ):
+                kind = "request"
+        if kind is None and not _plain(envelope, data):
             _refuse_duplicates(data, envelope)
-    if len(data) > MAX_DIGITS and _endless_number(data):
+    if size > MAX_DIGITS and _endless_number(data):
         raise BadMessage("number", f"a number of more than {MAX_DIGITS} digits", _known(envelope))
-    if data.count(b"[") + data.count(b"{") > most_depth and depth(data) > most_depth:
+    # An object takes five bytes at least, `{"":}`, a list two.
+    if size // 5 + data.count(b"[") > most_depth and _is_deep(data, most_depth):
         raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))
-    return envelope
+    return envelope, kind
+
+
+def _need_utf8(data: bytes) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as fault:
+        raise BadMessage("not-utf8", f"not UTF-8 at byte {fault.start}", salvage(data)) from None
 
 
 def kind_of(envelope: Envelope) -> Kind:
@@ -186,6 +215,19 @@ def depth(data: bytes) -> int:
         elif token in (b"]", b"}"):
             level -= 1
     return deepest
+
+
+def _is_deep(data: bytes, most: int) -> bool:
+    """Whether the JSON in `data` nests deeper than that. Where brackets are few, they are all that is looked at."""
+    brackets = 0
+    for bracket in (b"[", b"{"):
+        at = data.find(bracket)
+        while at >= 0:
+            brackets += 1
+            if brackets > most:
+                return depth(data) > most
+            at = data.find(bracket, at + 1)
+    return False
 
 
 def as_id(value: object) -> Id | None:

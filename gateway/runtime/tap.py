@@ -23,13 +23,22 @@ MOST_WORDS = 4096
 LONGEST_WORD = 256
 """Encoded names that are kept, and how long one may be; a peer that makes up more pays for each."""
 
+_REQUEST = b'{"seq":%d,"at":%d,%b,"id":%d,"after":%d%b%b}'
+_ANSWER = b'{"seq":%d,"at":%d,%b,"id":%d,"re":%d,"after":%d%b%b}'
+"""Frames, with head, ids, tail and body to be put in."""
+
 encode = msgspec.json.Encoder().encode
 
 
-class Words(dict[tuple[str, str, str, str, str], tuple[bytes, bytes]]):
-    """What is alike in many frames, encoded once: the fields before those that differ, and those behind."""
+class Words(dict[tuple[str, str, str, str, str], tuple[bytes, bytes, bool]]):
+    """What is alike in many frames, encoded once: the fields before those that differ, those behind, and whether none
+    of them can be a secret."""
 
-    def __missing__(self, alike: tuple[str, str, str, str, str]) -> tuple[bytes, bytes]:
+    def __init__(self, suspects: Callable[[bytes], bool]) -> None:
+        super().__init__()
+        self._suspects = suspects
+
+    def __missing__(self, alike: tuple[str, str, str, str, str]) -> tuple[bytes, bytes, bool]:
         kind, peer, way, method, name = alike
         head = b'"kind":%b%b,"way":%b' % (
             encode(kind),
@@ -39,7 +48,7 @@ class Words(dict[tuple[str, str, str, str, str], tuple[bytes, bytes]]):
         tail = b',"method":' + encode(method) if method else b""
         if name:
             tail += b',"name":' + encode(name)
-        encoded = head, tail + b',"body":'
+        encoded = head, tail + b',"body":', not self._suspects(b"{" + head + tail + b"}")
         if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
             self[alike] = encoded
         return encoded
@@ -103,7 +112,9 @@ class RecordingTap:
         self._start = time.monotonic_ns() if began is None else began
         self._next = 0
         self._ended = False
-        self._words = Words()
+        self._words = Words(recorder.suspects)
+        self._redactor = recorder.redactor
+        self._rules = -1
         self._append = recorder.append_encoded
         self._barrier = recorder.durability == "barrier"
         self.must_keep = self._barrier and not recorder.serves
@@ -141,7 +152,7 @@ class RecordingTap:
             and life == 1
             and len(body) < self._quick_bytes
             and kind in PLAIN_KINDS
-            and b"\n" not in body
+            and body.find(b"\n") < 0
         ):
             return self.plain(kind, way, body, peer, id, re, after, method, name)
         if self._ended:
@@ -182,21 +193,30 @@ class RecordingTap:
         after: int | None, method: str, name: str,
     ) -> int:  # fmt: skip
         """Record a message of which nothing more is to be said, as most are: a third of the cost of `record`."""
-        if len(body) >= self._quick_bytes or b"\n" in body:
+        # `in` takes a needle of bytes for a number first, and `find` does not.
+        if len(body) >= self._quick_bytes or body.find(b"\n") >= 0:
             return self.record(
                 kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name
             )
         seq = self._next
         self._next = seq + 1
         self.at = at = time.monotonic_ns() - self._start
-        head, tail = self._words[kind, peer, way, method, name]
-        middle = b"" if id is UNSET else b',"id":%d' % id if id.__class__ is int else b',"id":' + encode(id)
-        if re is not None:
-            middle += b',"re":%d' % re
-        if after is not None:
-            middle += b',"after":%d' % after
+        redactor = self._redactor
+        if redactor is not None and self._rules != redactor.generation:
+            # There are more secrets: what was harmless may be one.
+            self._words.clear()
+            self._rules = redactor.generation
+        head, tail, is_harmless = self._words[kind, peer, way, method, name]
+        if id.__class__ is int and after is not None:
+            if re is None:
+                frame = _REQUEST % (seq, at, head, id, after, tail, body)
+            else:
+                frame = _ANSWER % (seq, at, head, id, re, after, tail, body)
+            seen = body if is_harmless else frame
+        else:
+            frame = seen = b'{"seq":%d,"at":%d,%b%b%b%b}' % (seq, at, head, _refs(id, re, after), tail, body)
         try:
-            self._append(b'{"seq":%d,"at":%d,%b%b%b%b}' % (seq, at, head, middle, tail, body), seq=seq, at=at)
+            self._append(frame, seen, seq, at)
             if self._barrier:
                 self._hold(kind, way)
         except RecordingError as fault:
@@ -228,6 +248,16 @@ class RecordingTap:
         self._ended = True
         self._quick_bytes = 0
         return self._recorder
+
+
+def _refs(id_: Id | UnsetType | None, re: int | None, after: int | None) -> bytes:
+    """Return the fields between a frame's head and its tail."""
+    fields = b"" if id_ is UNSET else b',"id":%d' % id_ if id_.__class__ is int else b',"id":' + encode(id_)
+    if re is not None:
+        fields += b',"re":%d' % re
+    if after is not None:
+        fields += b',"after":%d' % after
+    return fields
 
 
 def _written(seq: int | None) -> int | None:

@@ -57,6 +57,17 @@ def test_any_object_damaged_anywhere_is_a_message_or_a_verdict(
     read_or_refuse(text[:hit] + b'"' + text[hit + 1 :])
 
 
+@given(ODD_OBJECTS, st.booleans())
+def test_what_shows_at_once_is_what_a_message_is(value: dict[str, Any], spaced: bool) -> None:
+    text = json.dumps(value | {"jsonrpc": "2.0"}, separators=None if spaced else (",", ":")).encode()
+    try:
+        envelope, kind = jsonrpc.scan(text)
+    except BadMessage:
+        return
+    if kind is not None:
+        assert kind == jsonrpc.kind_of(envelope)
+
+
 @given(IDS, st.booleans())
 def test_an_id_keeps_its_type_and_value_under_any_spacing(id_: Id, spaced: bool) -> None:
     text = json.dumps(
@@ -177,6 +188,20 @@ def test_the_deepest_that_is_taken_is_a_matter_of_the_caller() -> None:
     assert bad(fits.replace(b"[]", b"[[]]")).reason == "too-deep"
     with pytest.raises(BadMessage):
         jsonrpc.read(fits, 20)
+
+
+@pytest.mark.parametrize(
+    ("opens", "closes"), [(b"[", b"]"), (b'{"":', b"}"), (b'[{"":', b"}]"), (b'[[[[{"":', b"}]]]]")]
+)
+def test_the_shortest_message_that_is_too_deep_is_refused(opens: bytes, closes: bytes) -> None:
+    times = (MAX_DEPTH - 1) // len(closes)
+    more = b"[" * (MAX_DEPTH - 1 - times * len(closes))
+    inner = more + opens * times + b"%b" + closes * times + more.replace(b"[", b"]")
+    fits = b'{"id":1,"method":"m","params":%b}' % (inner % b"0")
+
+    assert jsonrpc.depth(fits) == MAX_DEPTH
+    jsonrpc.read(fits)
+    assert bad(fits.replace(b"0", b"[0]")).reason == "too-deep"
 
 
 def test_brackets_inside_strings_are_not_nesting() -> None:

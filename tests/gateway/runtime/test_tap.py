@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 
 from gateway.runtime.tap import LONGEST_WORD, RecordingTap, Words
 from recordings.frame import Frame
+from recordings.redaction import Redactor
 from recordings.segment import line_of
 from recordings.store import Recorder, open_recording
 
@@ -155,12 +156,33 @@ def test_nothing_is_recorded_after_the_end_by_either_way(tmp_path: Path) -> None
 
 
 def test_a_long_name_is_encoded_each_time_and_not_kept() -> None:
-    words = Words()
+    words = Words(lambda data: False)
     for number in range(10):
         words["request", "p", "core>", "tools/call", f"{number}" * (LONGEST_WORD + 1)]
     assert not words
     words["request", "p", "core>", "tools/call", "x" * LONGEST_WORD]
     assert len(words) == 1
+
+
+def test_what_stands_beside_a_body_is_redacted_too_also_once_it_is_known_for_a_secret(tmp_path: Path) -> None:
+    redactor = Redactor(b"k" * 32, known=["first-secret"])
+    recorder = Recorder(tmp_path / "recording", durability="os", redactor=redactor)
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    words = ("first-secret", "second-secret", "harmless")
+    for _ in range(2):
+        for id_ in (1, "first-secret", "second-secret"):
+            for word in words:
+                for re in (None, 3):
+                    tap.plain("request", "core>", b"{}", word, id_, re, 0, "m", word)
+        redactor.know(["second-secret"])
+    tap.end().close()
+    lines = (tmp_path / "recording" / "frames.jsonl").read_bytes().splitlines()
+    frames = [line for line in lines if b'"kind":"request"' in line]
+    assert len(frames) == 36
+    assert not any(b"first-secret" in line for line in frames)
+    assert [b"second-secret" in line for line in frames[:6]] == [False, False, True, True, False, False]
+    assert not any(b"second-secret" in line for line in frames[18:])
+    assert [b'"redacted"' in line for line in frames[18:24]] == [True, True, True, True, False, False]
 
 
 @pytest.mark.parametrize("serve", [False, True])
