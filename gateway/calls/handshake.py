@@ -201,6 +201,9 @@ class Handshake:
         return gone or (reply.fault is not None and peer.link is None)
 
     def _fail(self, fault: Fault) -> None:
+        words = self._peer.host.last_words(self._peer)
+        if words and "stderr" not in fault.details:
+            fault = msgspec.structs.replace(fault, details={**fault.details, "stderr": words})
         self._peer.unreachable(fault)
         self._peer.host.disconnect(self._peer)
 

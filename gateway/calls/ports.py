@@ -103,6 +103,10 @@ class Host(Protocol):
         """The peer has shaken hands: earlier failures are on the way to be forgotten."""
         ...
 
+    def last_words(self, peer: Peer) -> str:
+        """Return the end of what the peer's process has said on stderr, without secrets; empty where it is none."""
+        ...
+
     def mint(self) -> str:
         """Return a fresh unguessable token of 32 hex digits."""
         ...

@@ -115,6 +115,7 @@ class Drive:
     def _from_peer(self, frame: Frame) -> None:
         x = frame.x or {}
         if frame.kind == "raw" and x.get("stream") == "stderr":
+            self._stage.said(frame.peer or "", self._body(frame).decode(errors="replace"))
             self._copy(frame)
             return
         call = self._call(frame.re if frame.re is not None else frame.parent)

@@ -6,6 +6,7 @@ Owns the links that lead nowhere and the tap that gathers frames. When something
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ from transports.base import Hello, Id, Stamp
 
 if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
+
+LAST_LINES = 5
+"""Lines of a peer's stderr that are told of a peer that fails."""
 
 
 class Nowhere:
@@ -135,6 +139,7 @@ class Stage:
         self._seed = str(seed).encode()
         self._minted = 0
         self._take = take
+        self._said: dict[str, deque[str]] = {}
         self.wanted: list[Peer] = []
         """Peers that the exchange wants to be connected to, in the order in which it said so."""
 
@@ -158,6 +163,14 @@ class Stage:
 
     def healthy(self, peer: Peer) -> None:
         """Nobody keeps count of failures."""
+
+    def said(self, peer: str, line: str) -> None:
+        """Take in one line that the recording has of a peer's stderr."""
+        self._said.setdefault(peer, deque(maxlen=LAST_LINES)).append(line)
+
+    def last_words(self, peer: Peer) -> str:
+        """Return the end of what the recording has of the peer's stderr."""
+        return "\n".join(self._said.get(peer.name, ()))
 
     def mint(self) -> str:
         """Return 32 hex digits out of the session's seed, the same ones in every run."""

@@ -204,16 +204,22 @@ def test_a_peer_that_exits_while_idle_is_there_again(tmp_path: Path) -> None:
     run(main())
 
 
-def test_secrets_in_what_a_dying_peer_says_are_told_to_nobody(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exits", [True, False])
+def test_secrets_in_what_a_peer_says_that_does_not_come_up_are_told_to_nobody(
+    exits: bool, tmp_path: Path
+) -> None:
     secret = "sk-ant-api03-" + "Q7w8E9r0" * 8
-    code = f"import sys; print('cannot log in with {secret}', file=sys.stderr); sys.exit(1)"
-    peer: Message = {"command": [sys.executable, "-S", "-E", "-c", code], **RETRY}
+    # One dies, the other one never answers the greeting.
+    after = "sys.exit(1)" if exits else "sys.stdin.read()"
+    code = f"import sys; print('cannot log in with {secret}', file=sys.stderr, flush=True); {after}"
+    peer: Message = {"command": [sys.executable, "-S", "-E", "-c", code], "start_timeout_s": 2.0, **RETRY}
 
     async def main() -> None:
         async with house(tmp_path, {"bad": peer, "good": echo()}) as here:
             core = await here.core()
             answer = await core.tool("bad__echo", text="hello")
-            assert told(answer)["exit"] == {"code": 1}
+            assert told(answer).get("exit") == ({"code": 1} if exits else None)
+            assert told(answer)["reason"] == ("peer_exited" if exits else "deadline")
             assert told(answer)["stderr"].startswith("cannot log in with ")
             assert secret not in str(answer)
         assert secret.encode() not in b"".join(bytes(frame.body) for frame in here.frames())

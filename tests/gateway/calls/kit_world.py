@@ -114,6 +114,8 @@ class ManualHost:
         self.services = services
         self.connects: list[Peer] = []
         self.healthy_peers: list[Peer] = []
+        self.words = ""
+        """What every peer has said on stderr."""
         self._timers: list[tuple[int, int, ManualTimer]] = []
         self._count = 0
 
@@ -136,6 +138,9 @@ class ManualHost:
 
     def healthy(self, peer: Peer) -> None:
         self.healthy_peers.append(peer)
+
+    def last_words(self, peer: Peer) -> str:
+        return self.words
 
     def mint(self) -> str:
         self._count += 1

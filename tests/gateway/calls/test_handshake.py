@@ -54,6 +54,16 @@ def test_a_server_that_is_silent_to_both_eras_is_not_asked_again() -> None:
     assert [message["method"] for message in service.wire.got] == []
 
 
+def test_a_handshake_that_fails_tells_the_last_words_of_the_process() -> None:
+    desk, service, core = starting()
+    desk.host.words = "waiting for the license server"
+    service.gets("initialize")
+    desk.passes(8)
+    core.calls(id=2)
+
+    assert core.gets_error()["data"]["stderr"] == "waiting for the license server"
+
+
 def test_a_slow_legacy_server_is_asked_once_in_each_era() -> None:
     _, service, core = starting()
     service.answers(service.gets("initialize"), INITIALIZED)
