@@ -41,8 +41,16 @@ REPLACES = re.compile(r"\breplace\b", re.IGNORECASE)
 
 Rows = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Bytes = Annotated[int, msgspec.Meta(ge=1024, le=4 * 1024 * 1024)]
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=600)]
-Params = list[bool | int | float | str | None]
+Sql = Annotated[str, msgspec.Meta(description="One SQL statement, with `?` for parameters.")]
+Params = Annotated[
+    list[bool | int | float | str | None] | None,
+    msgspec.Meta(description="The values of the parameters."),
+]
+Which = Annotated[str, msgspec.Meta(description="Which database, where there are several.")]
+Seconds = Annotated[
+    Annotated[float, msgspec.Meta(gt=0, le=600)] | None,
+    msgspec.Meta(description="Stop the statement after this long."),
+]
 
 
 class Databank:
@@ -71,12 +79,11 @@ class Databank:
             ]
         )
 
-    async def schema(self, table: str = "", database: str = "", after: str = "") -> Schema:
+    async def schema(self, table: str = "", database: Which = "", after: str = "") -> Schema:
         """Describe tables and views: columns, indexes, foreign keys.
 
         Args:
             table: Only this table; or a pattern with `*`.
-            database: Which database, where there are several.
             after: Go on behind this table name, as `next` said.
         """
         name, found = self._pick(database)
@@ -100,13 +107,13 @@ class Databank:
     async def query(
         self,
         ctx: kit.Context,
-        sql: str,
-        params: Params | None = None,
-        database: str = "",
+        sql: Sql,
+        params: Params = None,
+        database: Which = "",
         max_rows: Rows = 100,
         max_bytes: Bytes = 64 * 1024,
         cursor: str = "",
-        timeout_s: Seconds | None = None,
+        timeout_s: Seconds = None,
     ) -> Result:
         """Run one statement that reads, and give its rows up to a limit.
 
@@ -114,13 +121,9 @@ class Databank:
         instructions that it has run as progress.
 
         Args:
-            sql: One SQL statement, with `?` for parameters.
-            params: The values of the parameters.
-            database: Which database, where there are several.
             max_rows: How many rows to give at most.
             max_bytes: How many bytes of values to give at most.
             cursor: Go on where a result of the same statement ended; refused once the data has changed.
-            timeout_s: Stop the statement after this long.
         """
         name, found = self._pick(database)
         job = Job(
@@ -144,22 +147,18 @@ class Databank:
     async def export(
         self,
         ctx: kit.Context,
-        sql: str,
+        sql: Sql,
         file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")],
-        params: Params | None = None,
-        database: str = "",
-        timeout_s: Seconds | None = None,
+        params: Params = None,
+        database: Which = "",
+        timeout_s: Seconds = None,
     ) -> Exported:
         """Run one statement that reads and write all of its rows to a new CSV file in the export directory.
 
         Bytes are written as base64, NULL as an empty field. Reports the rows written so far as progress.
 
         Args:
-            sql: One SQL statement, with `?` for parameters.
             file: The name of the file, without a directory.
-            params: The values of the parameters.
-            database: Which database, where there are several.
-            timeout_s: Stop the statement after this long.
         """
         _, found = self._pick(database)
         assert self._export_to is not None
@@ -181,22 +180,18 @@ class Databank:
     async def execute(
         self,
         ctx: kit.Context,
-        sql: str,
-        params: Params | None = None,
-        database: str = "",
+        sql: Sql,
+        params: Params = None,
+        database: Which = "",
         commit: bool = True,  # noqa: FBT001, FBT002 - an argument of the tool, given by name
-        timeout_s: Seconds | None = None,
+        timeout_s: Seconds = None,
     ) -> Change:
         """Run one statement that changes, in a transaction of its own.
 
         What updates, deletes, drops or alters is tried first and then asked about, with the number of rows.
 
         Args:
-            sql: One SQL statement, with `?` for parameters.
-            params: The values of the parameters.
-            database: Which database, where there are several.
             commit: False only tells how many rows would change.
-            timeout_s: Stop the statement after this long.
         """
         name, found = self._pick(database)
         seconds = timeout_s or self._timeout_s
