@@ -41,12 +41,14 @@ TREE_CHECK_MS = 200
 
 
 def prctl(option: int, value: int) -> None:
+    """Set an option of this process. Raises `OSError` where the system does not."""
     address = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # pyright: ignore[reportArgumentType]
     if _ctypes.call_function(address, (option, value, 0, 0, 0)) != 0:
         raise OSError(95, "prctl failed")
 
 
 def parse_limits(text: str) -> dict[str, tuple[int, int]]:
+    """Return soft and hard value by name, out of `NAME=SOFT:HARD,…`."""
     limits: dict[str, tuple[int, int]] = {}
     for item in text.split(",") if text else []:
         name, _, values = item.partition("=")
@@ -56,6 +58,7 @@ def parse_limits(text: str) -> dict[str, tuple[int, int]]:
 
 
 def read_file(path: str) -> bytes:
+    """Return the whole file, also of those that do not know their size."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     content = b""
     try:
@@ -74,6 +77,7 @@ def original_environment() -> dict[bytes, bytes]:
 
 
 def children(pid: int) -> list[int]:
+    """Return the children of all threads of a process; none of one that has ended."""
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -84,6 +88,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants() -> list[int]:
+    """Return everything below this process, zombies included."""
     found: list[int] = []
     todo = [os.getpid()]
     while todo:
@@ -94,6 +99,7 @@ def descendants() -> list[int]:
 
 
 def send(pid: int, number: int) -> None:
+    """Send a signal; to nobody is fine."""
     try:
         os.kill(pid, number)
     except OSError:
@@ -115,6 +121,8 @@ def kill_everyone() -> None:
 
 
 class Keeper:
+    """Holds one peer and its tree, until nothing of it is left."""
+
     def __init__(self, control: int, limits: dict[str, tuple[int, int]]) -> None:
         self.control = control
         self.tree_limit = limits.pop("TREE", (0, 0))[0]
@@ -126,12 +134,14 @@ class Keeper:
         self.asked_orphans = False
 
     def report(self, line: str) -> None:
+        """Tell the gateway."""
         try:
             os.write(self.control, line.encode() + b"\n")
         except OSError:
             pass  # the gateway is gone, which its end of the control socket tells us as well
 
     def spawn(self, executable: str, argv: list[str]) -> bool:
+        """Start the peer in a session of its own, within its limits; tell how it went and return whether it did."""
         environment = original_environment()
         if self.limits:
             import resource  # here, since most peers have no limits and should not pay for it
@@ -198,18 +208,21 @@ class Keeper:
             send(target, signal.SIGCONT)
 
     def in_group(self, pid: int) -> bool:
+        """Whether a process is still in the peer's group."""
         try:
             return os.getpgid(pid) == self.peer
         except OSError:
             return False
 
     def read_orders(self) -> bytes:
+        """Return what the gateway orders; nothing where it is gone."""
         try:
             return os.read(self.control, 64)
         except OSError:
             return b""  # reset: the gateway died with a report of ours unread
 
     def obey(self, orders: bytes) -> None:
+        """Do as ordered; no orders mean that the gateway is gone."""
         if not orders:
             self.gateway_gone_at = self.gateway_gone_at or time.monotonic()
         if b"T" in orders:
@@ -229,6 +242,7 @@ class Keeper:
             self.terminate()
 
     def check_tree(self) -> None:
+        """End a tree that has grown over its limit."""
         if self.tree_limit and self.kill_since is None:
             size = len(descendants())
             if size > self.tree_limit:
@@ -236,12 +250,14 @@ class Keeper:
                 self.kill_since = time.monotonic()
 
     def end_all(self) -> None:
+        """Kill until nothing is left, for at most `GIVE_UP_S`."""
         until = time.monotonic() + GIVE_UP_S
         while self.reap() and time.monotonic() < until:
             kill_everyone()
             time.sleep(RETRY_MS / 1000)
 
     def run(self, wakeup: int, gateway: int) -> int:
+        """Watch the peer and the gateway until no descendant is left; return the exit code, 1 where one is."""
         poll = select.poll()
         poll.register(wakeup, select.POLLIN)
         poll.register(self.control, select.POLLIN)
@@ -283,6 +299,7 @@ def on_child(number: int, frame: object) -> None:
 
 
 def main(argv: list[str]) -> int:
+    """Keep one peer, as the arguments say (see above); return the exit code."""
     control = int(argv[1])
     os.set_inheritable(control, False)
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -96,7 +96,9 @@ class Tether(Protocol):
     """A hold on one process and its tree."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """The process's own pid, also of its process group; 0 before it has started."""
+        ...
 
     def terminate(self) -> None:
         """SIGTERM to the process group."""
@@ -191,6 +193,7 @@ class KeptTether:
 
     @property
     def keeper_pid(self) -> int:
+        """The keeper's own pid."""
         return self._keeper.pid
 
     def terminate(self) -> None:
