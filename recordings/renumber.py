@@ -1,7 +1,7 @@
 """A part of a recording's frames, numbered anew: gapless, every reference led to where its frame is now.
 
-Owns which fields of a frame refer to others, and which frames belong together because of that. Writes nothing; what
-is kept is the caller's choice.
+Owns which fields of a frame refer to others, and what becomes of them. Writes nothing; what is kept is the
+caller's choice.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from recordings.frame import NO_BODY, Frame
+from recordings.frame import Frame
 from recordings.segment import through
 
 REFERENCES = ("re", "parent", "op")
@@ -90,31 +90,3 @@ def renumbered(frames: Iterable[Frame], kept: Collection[int], *, first: int = 0
     for frame in frames:
         if frame.seq in kept:
             yield numbering.kept(frame)
-
-
-def bodiless(frame: Frame) -> Frame:
-    """The frame without its body, for those who keep many of them."""
-    return msgspec.structs.replace(frame, body=NO_BODY)
-
-
-def families(frames: Iterable[Frame]) -> dict[int, int]:
-    """For each frame, the first frame of those that it belongs together with: by reference, over any distance.
-
-    A call is together with its answer, its progress, the questions that it led to, their answers, its further legs.
-    """
-    parents: dict[int, int] = {}
-
-    def root(seq: int) -> int:
-        while parents[seq] != seq:
-            parents[seq] = parents[parents[seq]]
-            seq = parents[seq]
-        return seq
-
-    for frame in frames:
-        parents[frame.seq] = frame.seq
-        for field in REFERENCES:
-            named: int | None = getattr(frame, field)
-            if named is not None and named in parents:
-                one, other = sorted((root(named), root(frame.seq)))
-                parents[other] = one
-    return {seq: root(seq) for seq in parents}

@@ -38,6 +38,7 @@ FAMILIES = (
     "import",
     "diff",
     "fork",
+    "minimise",
     "bench",
 )
 """Names of commands, in the order of the help; each is also the name of its module, with `_` after a keyword."""
