@@ -16,7 +16,7 @@ import msgspec
 
 from recordings.classes import LITERAL, Detector
 from recordings.globs import Globs, Place
-from recordings.profile import IGNORE, Profile
+from recordings.profile import IGNORE, Profile, Rule
 from recordings.renaming import TOLERANT, Part, Renaming, Selection, is_object, places
 
 __all__ = ["PUBLIC", "TOLERANT", "Form", "Former", "Forms", "Part", "form_of", "former", "is_within"]
@@ -123,6 +123,28 @@ class Former:
         if quiet and selection is None and not served:
             return tree
         return Renaming(self._detector, selection, part, quiet=quiet).renamed(tree)
+
+    def fired(
+        self, method: str, name: str | None, params: bytes, *, peer: str | None = None, part: Part = "params"
+    ) -> list[Rule]:
+        """The rules that decide about a place of this part of a message, each once; one that meets null does, too."""
+        selection = self._selection(peer, method, name) if self._rules else None
+        try:
+            tree: Any = _read(params) if params else None
+        except _UNREADABLE:
+            return []
+        if selection is None:
+            return []
+        globs, found = selection.globs, dict[int, None]()
+        stack: list[tuple[Any, Place]] = [(tree, globs.below(globs.start, part))]
+        while stack:
+            node, place = stack.pop()
+            hits = globs.hits(place)
+            if hits:
+                found[hits[0]] = None
+            elif place:
+                stack.extend((node[key], globs.below(place, str(key))) for key in places(node))
+        return [selection.rules[index] for index in sorted(found)]
 
     def _selection(self, peer: str | None, method: str, name: str | None) -> Selection | None:
         which = (peer, method, name)

@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
+import msgspec
+
 from recordings.globs import DEEPEST, pointer_token
-from recordings.profile import FORMATS, Rule
+from recordings.operations import Source, body_of, part_of
+from recordings.profile import FORMATS, Profile, Rule, literal_glob
 
 _MOST_PLACES = 1000
 """So many places of one schema are looked at, so that one which refers to itself has an end."""
@@ -56,14 +59,51 @@ def rules_of_schema(
                 Rule(
                     at=pointer,
                     method="tools/call",
-                    peer=None if peer is None else _literal(peer),
-                    tool=_literal(tool),
+                    peer=None if peer is None else literal_glob(peer),
+                    tool=literal_glob(tool),
                     kind=kind,
                     tolerance=tolerance,
                     note=f"the input schema says `{named}`",
                 )
             )
     return made
+
+
+def rules_of_listing(result: bytes, *, peer: str | None = None, rules: Iterable[Rule] = ()) -> list[Rule]:
+    """The rules that follow from the `result` of `tools/list`, see `rules_of_schema`; none where it is no listing."""
+    rules = list(rules)
+    return [
+        rule
+        for tool, schema in schemas_of(result)
+        for rule in rules_of_schema(schema, tool=tool, peer=peer, rules=rules)
+    ]
+
+
+def with_schemas(profile: Profile, source: Source) -> Profile:
+    """The profile with the rules that follow from the listings of tools in a recording, behind its own."""
+    asked: dict[int, str | None] = {}
+    made: dict[Rule, None] = {}
+    for frame in source:
+        if frame.kind == "request" and frame.method == "tools/list":
+            asked[frame.seq] = frame.peer
+        elif frame.kind == "response" and frame.re in asked:
+            _, result = part_of(body_of(source, frame))
+            made.update(dict.fromkeys(rules_of_listing(result, peer=asked[frame.re], rules=profile.rules)))
+    return profile.with_rules(made)
+
+
+def schemas_of(result: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """The tools in the `result` of `tools/list`, and their input schemas."""
+    try:
+        listing = msgspec.json.decode(result)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+    tools = listing.get("tools") if _is_object(listing) else None
+    return [
+        (tool["name"], tool["inputSchema"])
+        for tool in (tools if _is_list(tools) else ())
+        if _is_object(tool) and isinstance(tool.get("name"), str) and _is_object(tool.get("inputSchema"))
+    ]
 
 
 def _below(node: Mapping[str, Any]) -> Iterable[tuple[object, str]]:
@@ -89,11 +129,6 @@ def _referred(schema: object, target: str) -> object:
             return None
         schema = schema.get(part.replace("~1", "/").replace("~0", "~"))
     return schema
-
-
-def _literal(text: str) -> str:
-    """The glob (of `fnmatch`) that matches this text alone."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
 
 
 def _is_object(node: object) -> TypeGuard[dict[str, Any]]:

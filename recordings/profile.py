@@ -84,6 +84,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
         return True
 
 
+def literal_glob(text: str) -> str:
+    """The glob for `method`, `peer` or `tool` that matches this text alone."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
+
+
 class Root(msgspec.Struct, frozen=True):
     """A folder that lies somewhere else in another run: paths under it are the same if their rest is."""
 

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
         from recordings.compared import comparison_json, comparison_lines
         from recordings.profile import BUILT_IN
 
-        roots = [_root(each) for each in root or ()]
+        roots = [root_pair(each) for each in root or ()]
         mine, theirs = (
             BUILT_IN.with_roots({f"root{number}": pair[side] for number, pair in enumerate(roots)})
             for side in (0, 1)
@@ -63,7 +63,8 @@ def register(app: typer.Typer) -> None:
     del diff
 
 
-def _root(given: str) -> tuple[str, str]:
+def root_pair(given: str) -> tuple[str, str]:
+    """The two folders of an option `--root A=B`."""
     one, sign, other = given.partition("=")
     if not sign or not one or not other:
         raise CliError(f"`--root {given}` does not name two folders", hint="Write `--root A=B`")
