@@ -92,8 +92,9 @@ class Core:
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
         try:
-            envelope = jsonrpc.read(data, self._most_depth)
-            kind = jsonrpc.kind_of(envelope)
+            envelope, kind = jsonrpc.scan(data, self._most_depth)
+            if kind is None:
+                kind = jsonrpc.kind_of(envelope)
         except BadMessage as bad:
             self._bad(data, bad)
             return

@@ -17,6 +17,7 @@ from gateway.calls.damage import Damage
 from gateway.calls.faults import facts_of, transport_facts, transport_fault
 from gateway.calls.flood import Flood
 from gateway.calls.reading import read_member, read_uri, subscription_id
+from gateway.calls.straight import comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unkept, unrecorded
@@ -378,10 +379,13 @@ class Peer:
         """One message of the peer."""
         self.damage.silence = 0
         try:
-            envelope = jsonrpc.read(data, self.most_depth)
-            kind = jsonrpc.kind_of(envelope)
+            envelope, kind = jsonrpc.scan(data, self.most_depth)
+            if kind is None:
+                kind = jsonrpc.kind_of(envelope)
         except BadMessage as bad:
             self.damage.bad(data, bad)
+            return
+        if kind == "response" and comes_straight(self, data, envelope):
             return
         if kind in ("response", "error"):
             self._answer(data, envelope, kind)

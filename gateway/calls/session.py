@@ -379,7 +379,7 @@ class Session:
         core = self._close(call)
         if core is None:
             return
-        if b'"taskId"' in data:
+        if data.find(b'"taskId"') >= 0:
             self._remember_task(call, envelope.result)
         core.answer(call.core_id, jsonrpc.with_id(data, envelope, call.core_id), seq)  # pyright: ignore[reportArgumentType]
 

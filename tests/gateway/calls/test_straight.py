@@ -19,6 +19,8 @@ step = st.one_of(
     st.tuples(st.just("cancel"), st.sampled_from([1, 2, "1", 3]), st.just("")),
     st.tuples(st.just("die"), st.just(0), st.just("")),
     st.tuples(st.just("full"), st.just(0), st.sampled_from(["yes", "no"])),
+    st.tuples(st.just("lose"), st.sampled_from(["core>", "peer>", ""]), st.sampled_from(["keep", "serve"])),
+    st.tuples(st.just("answer again"), st.integers(0, 3), st.just("")),
 )
 PARAMS: dict[str, Any] = {"none": None, "list": [1], "name": {"name": 7, "arguments": {}}}
 
@@ -48,6 +50,11 @@ def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
         core.cancels(which)
     elif what == "die":
         service.dies()
+    elif what == "lose":
+        desk.tap.refuses = {which}
+        desk.tap.must_keep = how == "keep"
+    elif what == "answer again":
+        service.answers(which, {"content": []})
     elif what == "full":
         service.wire.receiver.writable(how == "no")
     else:
@@ -64,10 +71,30 @@ def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
                 service.answers(message, {"content": [], **task})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(step, max_size=14))
 def test_both_ways_leave_the_same_frames_and_the_same_bytes(steps: list[tuple[str, Any, str]]) -> None:
     assert play(steps, is_straight=True) == play(steps, is_straight=False)
+
+
+def test_a_plain_result_does_come_straight(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    core = desk.core()
+    came: list[bool] = []
+    true_way = straight.comes_straight
+
+    def watched(*arguments: Any) -> bool:
+        came.append(true_way(*arguments))
+        return came[-1]
+
+    monkeypatch.setattr("gateway.calls.peer_state.comes_straight", watched)
+    service = desk.services["calc"]
+    results: list[dict[str, Any]] = [{"content": []}, {"task": {"taskId": "t"}}]
+    for number, result in enumerate(results):
+        core.calls(id=number)
+        service.answers(service.gets("tools/call"), result)
+        assert core.gets_result() == result
+    assert came == [True, False]
 
 
 def test_a_plain_call_does_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
