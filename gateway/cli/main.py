@@ -37,6 +37,7 @@ FAMILIES = (
     "export",
     "import",
     "diff",
+    "rules",
     "fork",
     "minimise",
     "bench",
