@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 from gateway.runtime.processes import every_process, read_mark, read_stat
 from gateway.runtime.spawning import PeerSpec
 from gateway.runtime.stderr import StderrLine
@@ -20,6 +22,8 @@ from gateway.runtime.tether import ProcessLimits
 BAD_PEER = str(Path(__file__).parents[2] / "processes" / "bad_peers" / "bad_peer.py")
 PATIENCE_S = 20.0
 """No wait of a test is longer; only a failing one takes it."""
+both_ways = pytest.mark.parametrize("keeper", [True, False], ids=["kept", "bare"])
+"""With a keeper, and without."""
 
 T = TypeVar("T")
 
@@ -174,3 +178,17 @@ async def talking(peer: PeerSpec, listener: Listener | None = None) -> AsyncGene
         process.kill()
         await asyncio.wait_for(process.wait_gone(), PATIENCE_S)
         talk.close()
+
+
+def open_descriptors() -> set[str]:
+    return {name for name in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{name}")}
+
+
+def children_of_ours(*, but: list[int] | None = None) -> list[int]:
+    """Our children, but those that were there before: other tests of this process may keep servers."""
+    pid = os.getpid()
+    found: list[int] = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            found += map(int, file.read().split())
+    return [child for child in found if child not in (but or [])]

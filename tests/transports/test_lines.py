@@ -1,0 +1,400 @@
+"""Newline-framed links over real pipes: order, bounds, writes that are joined, and endings."""
+
+# pyright: reportPrivateUsage=false
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.transports.wire_kit import Recorder, eventually, run
+from transports.base import Limits
+from transports.lines import LineLink
+from transports.stdio import connect_pipes
+
+MIB = 1 << 20
+
+
+class Wire:
+    """A link whose other side is in our hands, as blocking descriptors."""
+
+    def __init__(self, limits: Limits | None = None, receiver: Recorder | None = None) -> None:
+        self.theirs_in, link_out = os.pipe()
+        link_in, self.theirs_out = os.pipe()
+        self.receiver = receiver or Recorder()
+        self.link = connect_pipes(self.receiver, read_fd=link_in, write_fd=link_out, limits=limits)
+
+    def say(self, data: bytes) -> None:
+        assert os.write(self.theirs_out, data) == len(data)
+
+    async def say_all(self, data: bytes) -> None:
+        def write() -> None:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self.theirs_out, view) :]
+
+        await asyncio.to_thread(write)
+
+    async def heard(self, size: int) -> bytes:
+        def read() -> bytes:
+            parts: list[bytes] = []
+            left = size
+            while left and (data := os.read(self.theirs_in, min(left, 65536))):
+                parts.append(data)
+                left -= len(data)
+            return b"".join(parts)
+
+        return await asyncio.to_thread(read)
+
+    def waiting(self) -> bytes:
+        """What has been written to the other side so far, without waiting."""
+        os.set_blocking(self.theirs_in, False)
+        try:
+            return os.read(self.theirs_in, 65536)
+        except BlockingIOError:
+            return b""
+        finally:
+            os.set_blocking(self.theirs_in, True)
+
+    def hang_up(self) -> None:
+        for name in ("theirs_in", "theirs_out"):
+            self.shut(name)
+
+    def shut(self, name: str) -> None:
+        fd: int = getattr(self, name)
+        if fd >= 0:
+            os.close(fd)
+            setattr(self, name, -1)
+
+
+@contextlib.asynccontextmanager
+async def wire(limits: Limits | None = None, receiver: Recorder | None = None) -> AsyncGenerator[Wire]:
+    made = Wire(limits, receiver)
+    try:
+        yield made
+    finally:
+        made.link.abort()
+        await made.receiver.end()
+        made.hang_up()
+
+
+class Calls:
+    """Keeps the sizes of the writes and reads of one link."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, link: LineLink) -> None:
+        self.writes: list[int] = []
+        self.reads: list[int] = []
+        write, read = os.write, os.read
+
+        def counted_write(fd: int, data: bytes) -> int:
+            done = write(fd, data)
+            if fd == link._write_fd:
+                self.writes.append(done)
+            return done
+
+        def counted_read(fd: int, size: int) -> bytes:
+            data = read(fd, size)
+            if fd == link._read_fd:
+                self.reads.append(size)
+            return data
+
+        monkeypatch.setattr("transports.lines.os.write", counted_write)
+        monkeypatch.setattr("transports.lines.os.read", counted_read)
+
+
+def test_messages_come_in_order_without_their_framing() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.say(b'{"id":1}\n{"id":2}\r\n\n{"id":3}\n')
+            await it.receiver.count(3)
+            assert it.receiver.messages == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
+            it.link.send(b'{"id":4}')
+            it.link.send(b'{"id":5}')
+            assert await it.heard(18) == b'{"id":4}\n{"id":5}\n'
+            assert not it.link.stamped
+            assert not it.link.cancel(1)
+
+    run(main())
+
+
+def test_a_message_with_newlines_stays_one_line() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.link.send(b'{\n  "id": 1\r\n}')
+            assert await it.heard(15) == b'{   "id": 1\r }\n'
+
+    run(main())
+
+
+def test_a_lone_message_is_written_before_send_returns() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.link.send(b"{}")
+            assert it.waiting() == b"{}\n"
+            assert it.link.queued_bytes == 0
+
+    run(main())
+
+
+def test_a_request_and_its_answer_are_one_read_and_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.receiver.on_message = it.link.send
+            calls = Calls(monkeypatch, it.link)
+            for n in range(1, 21):
+                it.say(b'{"id":%d}\n' % n)
+                await it.receiver.count(n)
+            assert calls.reads == [65536] * 20
+            assert len(calls.writes) == 20
+
+    run(main())
+
+
+def test_answers_to_one_read_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.receiver.on_message = it.link.send
+            calls = Calls(monkeypatch, it.link)
+            it.say(b"{}\n" * 64)
+            await it.receiver.count(64)
+            assert calls.writes == [192]
+
+    run(main())
+
+
+def test_messages_sent_in_one_turn_are_at_most_two_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with wire() as it:
+            calls = Calls(monkeypatch, it.link)
+            for _ in range(50):
+                it.link.send(b"{}")
+            assert await it.heard(150) == b"{}\n" * 50
+            assert calls.writes == [3, 147]
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 8, 16])
+def test_megabytes_go_both_ways_at_once(size: int) -> None:
+    async def main() -> None:
+        async with wire() as it:
+            big = b'"' + b"x" * (size * MIB - 2) + b'"'
+            it.link.send(big)
+            assert it.link.queued_bytes > 0
+            sent, heard = it.say_all(big + b"\n"), it.heard(len(big) + 1)
+            _, got = await asyncio.gather(sent, heard)
+            assert got == big + b"\n"
+            await it.receiver.count(1)
+            assert it.receiver.messages == [big]
+            await eventually(lambda: it.link.queued_bytes == 0)
+
+    run(main())
+
+
+def test_a_line_over_the_limit_is_skipped_and_the_next_message_comes() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            await it.say_all(b"x" * (100 * MIB))
+            it.say(b"\n{}\n")
+            await it.receiver.count(1)
+            assert it.receiver.strays == [(b"x" * 4096, "too-large", 100 * MIB)]
+            assert it.receiver.messages == [b"{}"]
+            # The 100 MiB of the sender in this process come on top of what the link holds.
+            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < (100 + 64) * 1024
+
+    run(main())
+
+
+def test_a_line_that_does_not_end_ends_the_connection_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transports.lines.MAX_SKIPPED_BYTES", 1 * MIB)
+
+    async def main() -> None:
+        async with wire(Limits(message_bytes=1000)) as it:
+            os.set_blocking(it.theirs_out, False)
+            while not it.receiver.endings:
+                with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                    os.write(it.theirs_out, b"x" * 65536)
+                await asyncio.sleep(0)
+            assert it.receiver.fault.reason == "too-large"
+
+    run(main())
+
+
+def test_a_slow_reader_is_told_about_and_then_given_up() -> None:
+    async def main() -> None:
+        limits = Limits(high_bytes=200_000, low_bytes=50_000, hard_bytes=1_000_000)
+        async with wire(limits) as it:
+            sent = 0
+            while not it.receiver.writables:
+                it.link.send(b"x" * 9_999)
+                sent += 10_000
+                await asyncio.sleep(0)
+            assert it.receiver.writables == [False]
+            assert 200_000 < it.link.queued_bytes <= 210_000
+            assert len(await it.heard(sent)) == sent
+            await it.receiver.until(lambda: len(it.receiver.writables) == 2)
+            assert it.receiver.writables == [False, True]
+            for _ in range(150):
+                it.link.send(b"x" * 9_999)
+            fault = await it.receiver.end()
+            assert fault is not None
+            assert fault.reason == "slow-consumer"
+            assert it.link.queued_bytes == 0
+
+    run(main())
+
+
+def test_a_reader_that_takes_nothing_is_given_up_in_time() -> None:
+    async def main() -> None:
+        async with wire(Limits(stall_s=0.05)) as it:
+            it.link.send(b"x" * MIB)
+            fault = await it.receiver.end()
+            assert fault is not None
+            assert fault.reason == "slow-consumer"
+
+    run(main())
+
+
+def test_a_blocked_writer_does_not_hold_up_reading() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.link.send(b"x" * MIB)
+            for n in range(10):
+                it.say(b"{}\n")
+                await it.receiver.count(n + 1)
+            assert it.link.queued_bytes > 0
+
+    run(main())
+
+
+def test_order_is_kept_while_the_writer_is_blocked() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            messages = [b"%d" % n * (1 + n % 97) * 500 for n in range(400)]
+            expected = b"".join(message + b"\n" for message in messages)
+            reading = asyncio.create_task(it.heard(len(expected)))
+            for n, message in enumerate(messages):
+                it.link.send(message)
+                if n % 7 == 0:
+                    await asyncio.sleep(0)
+            assert await reading == expected
+
+    run(main())
+
+
+def test_pause_holds_the_other_side_back_and_resume_lets_go() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.link.pause()
+            os.set_blocking(it.theirs_out, False)
+            written = 0
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    written += os.write(it.theirs_out, b"{}\n" * 1000)
+                    await asyncio.sleep(0)
+            assert it.receiver.messages == []
+            it.link.resume()
+            await it.receiver.count(written // 3)
+
+    run(main())
+
+
+def test_a_receiver_that_raises_loses_that_message_alone() -> None:
+    problems: list[object] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: problems.append(context["exception"]))
+
+        def refuse_odd(data: bytes) -> None:
+            if data == b"odd":
+                raise ValueError("odd")
+
+        async with wire(receiver=Recorder(refuse_odd)) as it:
+            it.say(b"odd\neven\nodd\neven\n")
+            await it.receiver.count(4)
+
+    run(main())
+    assert [str(problem) for problem in problems] == ["odd", "odd"]
+
+
+def test_close_writes_what_is_queued_and_reads_to_the_end() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            big = b"x" * MIB
+            it.link.send(big)
+            it.link.close()
+            it.link.send(b"after the close")
+            assert await it.heard(2 * MIB) == big + b"\n"
+            it.say(b'{"last":1}\n')
+            it.shut("theirs_out")
+            assert await it.receiver.end() is None
+            assert it.receiver.messages == [b'{"last":1}']
+
+    run(main())
+
+
+def test_close_is_bounded_where_the_other_side_never_reads() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.link.send(b"x" * MIB)
+            it.link.close()
+            assert await it.receiver.end() is None
+
+    run(main())
+
+
+def test_the_end_of_their_output_is_a_fault_unless_it_was_asked_for() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.say(b'{"a":1}\n{"b":')
+            it.shut("theirs_out")
+            fault = await it.receiver.end()
+            assert fault is not None
+            assert (fault.reason, fault.details["side"]) == ("closed", "read")
+            assert it.receiver.messages == [b'{"a":1}']
+            assert it.receiver.strays == [(b'{"b":', "partial", 5)]
+            it.link.send(b"to nobody")
+
+    run(main())
+
+
+def test_a_whole_answer_without_a_newline_is_delivered_at_the_end() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.say(b'{"a":1}')
+            it.shut("theirs_out")
+            await it.receiver.end()
+            assert it.receiver.messages == [b'{"a":1}']
+
+    run(main())
+
+
+def test_their_closed_input_is_noticed_without_a_write_and_their_last_words_are_read() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.shut("theirs_in")
+            await eventually(lambda: it.link._broken is not None)
+            it.say(b'{"last":1}\n')
+            fault = await it.receiver.end()
+            assert fault is not None
+            assert (fault.reason, fault.details["side"]) == ("closed", "write")
+            assert it.receiver.messages == [b'{"last":1}']
+
+    run(main())
+
+
+def test_an_idle_connection_has_no_timer() -> None:
+    async def main() -> None:
+        async with wire(Limits(stall_s=10)) as it:
+            it.receiver.on_message = it.link.send
+            it.say(b"{}\n")
+            await it.receiver.count(1)
+            assert (it.link._timer, it.link._stall) == (None, None)
+
+    run(main())
