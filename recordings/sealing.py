@@ -276,7 +276,11 @@ def number_of(line: bytes) -> int:
 def _compress_blobs(directory: int) -> None:
     """Replace each blob by its compressed form where that is shorter. Either form is read."""
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
-    blobs = os.open(files.BLOBS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+    try:
+        blobs = os.open(files.BLOBS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+    except FileNotFoundError:
+        # Whatever carries files from here to there may leave out directories that are empty.
+        return
     try:
         for shelf in sorted(os.listdir(blobs)):
             inside = os.open(shelf, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=blobs)
