@@ -32,7 +32,8 @@ def play(steps: list[tuple[str, Any, str]], *, is_straight: bool) -> tuple[Any, 
     for what, which, how in steps:
         perform(desk, core, what, which, how)
     service = desk.services["calc"]
-    return desk.tap.frames, core.link.raw, [wire.link.raw for wire in service.wires]
+    ends = core.link.is_closed, [wire.link.is_closed for wire in service.wires]
+    return desk.tap.frames, core.link.raw, [wire.link.raw for wire in service.wires], ends
 
 
 def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
@@ -55,6 +56,10 @@ def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
         desk.tap.must_keep = how == "keep"
     elif what == "answer again":
         service.answers(which, {"content": []})
+    elif what == "leave":
+        core.receiver.sent_all()
+    elif what == "noise":
+        service.says(b"noise")
     elif what == "full":
         service.wire.receiver.writable(how == "no")
     else:
@@ -74,6 +79,24 @@ def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(step, max_size=14))
 def test_both_ways_leave_the_same_frames_and_the_same_bytes(steps: list[tuple[str, Any, str]]) -> None:
+    assert play(steps, is_straight=True) == play(steps, is_straight=False)
+
+
+CALL, ANSWER = ("call", 1, "add"), ("answer", 0, "result")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [CALL, ("lose", "peer>", "keep"), ANSWER],
+        [CALL, ("lose", "peer>", "serve"), ANSWER],
+        [CALL, ("leave", 0, ""), ANSWER],
+        [*([CALL, ("noise", 0, ""), ANSWER] * 25), CALL, ANSWER],
+        [CALL, ("cancel", 1, ""), CALL, ANSWER, ANSWER],
+        [CALL, ("die", 0, ""), CALL, ANSWER],
+    ],
+)
+def test_both_ways_are_the_same_where_little_is_plain(steps: list[tuple[str, Any, str]]) -> None:
     assert play(steps, is_straight=True) == play(steps, is_straight=False)
 
 
