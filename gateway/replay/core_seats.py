@@ -63,7 +63,7 @@ class CoreSeats:
 
     def _connect(self, *, ephemeral: bool) -> Core:
         hello = Hello(transport=self._transport, remote="recording", ephemeral=ephemeral)  # pyright: ignore[reportArgumentType]
-        link = Nowhere()
+        link = Nowhere(stamped=self._transport == "http")
         core = self._exchange.accept(link, hello)
         link.on_send = partial(self._sent, core, ephemeral)
         return core
@@ -93,14 +93,15 @@ class CoreSeats:
         fault = None
         if x.get("reason", "closed") != "closed":
             fault = transport_of({"reason": x["reason"], "message": ""})
+        if self.core is None and not self._passing:
+            # It came and went, and said nothing.
+            self.stay()
         if self.core is not None:
             core, self.core = self.core, None
-        elif self._passing:
+        else:
             held = int(x.get("in_flight", 0))
             core = next((one for one in self._passing if len(one.open) == held), self._passing[0])
             self._passing.remove(core)
-        else:
-            return
         core.closed(fault)
 
     def close_all(self) -> None:

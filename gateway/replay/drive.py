@@ -37,13 +37,21 @@ class Drive:
     """One recording, driven once."""
 
     def __init__(
-        self, config: Config, header: Header, *, body: Callable[[Frame], bytes], transparent: bool = False
+        self,
+        config: Config,
+        header: Header,
+        *,
+        body: Callable[[Frame], bytes],
+        transparent: bool = False,
+        on_frame: Callable[[Frame], None] | None = None,
     ) -> None:
+        """`on_frame` is given what the exchange says and decides, a recording like the one that is played."""
         self._header = header
         self._body = body
         self._clock = VirtualClock()
         self.pairing = Pairing(body)
-        self._stage = Stage(self._clock, header.seed, self.pairing.take)
+        self._on_frame = on_frame
+        self._stage = Stage(self._clock, header.seed, self._take)
         version = header.by.rpartition(" ")[2] or "0"
         self._exchange = Exchange(config, self._stage, version=version)
         self._exchange.is_transparent = transparent
@@ -66,6 +74,11 @@ class Drive:
                 progress(number)
         self.pairing.finish()
         return self.pairing
+
+    def _take(self, frame: Frame) -> None:
+        if self._on_frame is not None:
+            self._on_frame(frame)
+        self.pairing.take(frame)
 
     def _play(self, frame: Frame) -> None:
         way, kind = frame.way, frame.kind
@@ -135,10 +148,7 @@ class Drive:
         elif frame.kind in ("response", "error"):
             peer.message(under_id(body, wire) if frame.re is not None else body)
         elif frame.kind == "request":
-            is_http = self._header.peers.get(peer.name) is not None and self._header.peers[
-                peer.name
-            ].transport in ("http", "sse")
-            peer.message(body, Origin(about=wire) if is_http and wire is not None else None)
+            peer.message(body, Origin(about=wire) if peer.link.stamped and wire is not None else None)
         else:
             peer.message(about(body, frame.method or "", wire) if frame.re is not None else body)
 
@@ -170,7 +180,15 @@ class Drive:
         if peer is None:
             return
         peer.state = "starting"
-        peer.opened(Nowhere())
+        peer.opened(self._link_to(peer))
+
+    def _link_to(self, peer: Peer) -> Nowhere:
+        facts = self._header.peers.get(peer.name)
+        link = Nowhere(stamped=facts is not None and facts.transport in ("http", "sse"))
+        if link.stamped:
+            # Only in the stateless era does the end of a stream mean something.
+            link.cancels = lambda: peer.is_modern
+        return link
 
     def _end(self, frame: Frame) -> None:
         x = frame.x or {}
@@ -217,12 +235,10 @@ class Drive:
                 return
 
     def _copy(self, frame: Frame) -> None:
-        session = next(iter(self._exchange.sessions), None)
-        tap = session.tap if session is not None else None
+        if self._stage.last_tap is None and not self._cores.is_passing:
+            self._cores.stay()
+        tap = self._stage.last_tap
         if tap is None:
-            if not self._cores.is_passing:
-                self._cores.stay()
-                self._copy(frame)
             return
         tap.record(
             frame.kind,

@@ -28,12 +28,20 @@ LAST_LINES = 5
 class Nowhere:
     """A link whose other side is a recording: what is sent is looked at by nobody, or by `on_send`."""
 
-    stamped = False
     queued_bytes = 0
 
-    def __init__(self, on_send: Callable[[bytes], None] | None = None) -> None:
+    def __init__(self, on_send: Callable[[bytes], None] | None = None, *, stamped: bool = False) -> None:
+        """`stamped`: whether it stands for HTTP, where a request has a stream of its own."""
         self.on_send = on_send
+        self._stamped = stamped
+        self.cancels: Callable[[], bool] | None = None
+        """Whether a request is cancelled by ending its stream, which leaves no message; never, without it."""
         self.is_closed = False
+
+    @property
+    def stamped(self) -> bool:
+        """Whether `send` is given a stamp."""
+        return self._stamped
 
     def send(self, message: bytes, stamp: Stamp | None = None) -> None:
         """Take one message."""
@@ -41,8 +49,8 @@ class Nowhere:
             self.on_send(message)
 
     def cancel(self, request_id: Id) -> bool:
-        """Never: cancels are messages here."""
-        return False
+        """Return whether the stream of a request can be ended; a cancel is a message otherwise."""
+        return self.cancels is not None and self.cancels()
 
     def pause(self) -> None:
         """There is nothing to hold back."""
@@ -140,6 +148,8 @@ class Stage:
         self._minted = 0
         self._take = take
         self._said: dict[str, deque[str]] = {}
+        self.last_tap: GatheringTap | None = None
+        """That of the session that began last, also when it has ended."""
         self.wanted: list[Peer] = []
         """Peers that the exchange wants to be connected to, in the order in which it said so."""
 
@@ -179,7 +189,8 @@ class Stage:
 
     def tap(self, hello: Hello) -> GatheringTap:
         """Return the tap that gathers the session's frames."""
-        return GatheringTap(self._clock, self._take)
+        self.last_tap = GatheringTap(self._clock, self._take)
+        return self.last_tap
 
     def secret_key(self) -> bytes:
         """Return a key out of the session's seed."""
