@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.calls import straight
-from tests.gateway.calls.kit import Client, Desk
+from tests.gateway.calls.kit import Client, Desk, Service
 
 step = st.one_of(
     st.tuples(st.just("call"), st.sampled_from([1, 2, "1", ""]), st.sampled_from(["add", "no such", ""])),
     st.tuples(st.just("token"), st.sampled_from([1, 2, 3]), st.just("add")),
     st.tuples(st.just("params"), st.sampled_from([4, 5]), st.sampled_from(["none", "list", "name"])),
-    st.tuples(st.just("answer"), st.integers(0, 3), st.sampled_from(["result", "error", "task"])),
+    st.tuples(st.just("answer"), st.integers(0, 3), st.sampled_from(["result", "error", "task", "damaged"])),
     st.tuples(st.just("cancel"), st.sampled_from([1, 2, "1", 3]), st.just("")),
     st.tuples(st.just("die"), st.just(0), st.just("")),
     st.tuples(st.just("full"), st.just(0), st.sampled_from(["yes", "no"])),
@@ -37,7 +37,6 @@ def play(steps: list[tuple[str, Any, str]], *, is_straight: bool) -> tuple[Any, 
 
 
 def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
-    service = desk.services["calc"]
     if what == "call":
         core.calls(how, id=which)
     elif what == "token":
@@ -49,28 +48,32 @@ def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
         core.says(message)
     elif what == "cancel":
         core.cancels(which)
-    elif what == "die":
-        service.dies()
+    elif what == "leave":
+        core.receiver.sent_all()
     elif what == "lose":
         desk.tap.refuses = {which}
         desk.tap.must_keep = how == "keep"
-    elif what == "answer again":
-        service.answers(which, {"content": []})
-    elif what == "leave":
-        core.receiver.sent_all()
-    elif what == "noise":
-        service.says(b"noise")
+    else:
+        perform_at_peer(desk.services["calc"], what, which, how)
+
+
+def perform_at_peer(service: Service, what: str, which: Any, how: str) -> None:
+    if what == "die":
+        service.dies()
     elif what == "full":
         service.wire.receiver.writable(how == "no")
+    elif what == "answer again":
+        service.answers(which, {"content": []})
     else:
-        asked: list[dict[str, Any]] = [
-            message for message in service.wire.link.inbox if message.get("method") == "tools/call"
-        ]
+        inbox: list[dict[str, Any]] = service.wire.link.inbox
+        asked = [message for message in inbox if message.get("method") == "tools/call"]
         if which < len(asked):
             message = asked[int(which)]
-            service.wire.link.inbox.remove(message)
+            inbox.remove(message)
             if how == "error":
                 service.refuses(message)
+            elif how == "damaged":
+                service.says(b'{"jsonrpc":"2.0","id":%d,"result":nonsense}' % message["id"])
             else:
                 task: dict[str, Any] = {"task": {"taskId": "t"}} if how == "task" else {}
                 service.answers(message, {"content": [], **task})
@@ -91,7 +94,7 @@ CALL, ANSWER = ("call", 1, "add"), ("answer", 0, "result")
         [CALL, ("lose", "peer>", "keep"), ANSWER],
         [CALL, ("lose", "peer>", "serve"), ANSWER],
         [CALL, ("leave", 0, ""), ANSWER],
-        [*([CALL, ("noise", 0, ""), ANSWER] * 25), CALL, ANSWER],
+        [*([CALL, ("answer", 0, "damaged"), CALL, ANSWER] * 25), CALL, ANSWER],
         [CALL, ("cancel", 1, ""), CALL, ANSWER, ANSWER],
         [CALL, ("die", 0, ""), CALL, ANSWER],
     ],
