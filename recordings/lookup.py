@@ -103,6 +103,10 @@ class Lookup:
     def __len__(self) -> int:
         return len(self._table)
 
+    def __contains__(self, seq: int) -> bool:
+        """Whether a frame of this number is stored."""
+        return self._table.row(seq) is not None
+
     @property
     def profile(self) -> str:
         """The profile, and its version, that the rows' keys were made by; empty where they have none."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.evidence import evidence
 from gateway.cli.options import DirArgument
 from gateway.cli.output import (
     DONE,
@@ -127,13 +128,14 @@ def _kinds(given: Iterable[str]) -> frozenset[str]:
 def _list(recording: Recording, query: Query, *, last: int | None, json: bool) -> int:
     from recordings.views import rows
 
-    found: Iterator[Row] = rows(recording, query, _body(recording))
+    body = _body(recording)
+    found: Iterator[Row] = rows(recording, query, body)
     if last is not None:
         found = iter(deque(found, maxlen=last))
     count = 0
     if json:
         for row in found:
-            _write(row, recording)
+            _write(row, body)
             count += 1
         return DONE if count else NO
     while batch := list(islice(found, BATCH)):
@@ -150,9 +152,10 @@ def _follow(recording: Recording, query: Query, *, json: bool) -> int:
 
     width = terminal_width()
     with_lane, count = False, 0
-    for row in rows(recording.follow(lambda: time.sleep(POLL_S)), query, _body(recording)):
+    body = _body(recording)
+    for row in rows(recording.follow(lambda: time.sleep(POLL_S)), query, body):
         if json:
-            _write(row, recording)
+            _write(row, body)
         else:
             if not count or (row.lane and not with_lane):
                 with_lane = bool(row.lane)
@@ -176,11 +179,13 @@ def _followed(row: dict[str, str], width: int | None, *, with_lane: bool) -> str
     return f"{line}  {with_tail(row.get('what', 'what'), row.get('flags', ''), room)}".rstrip() + "\n"
 
 
-def _write(row: Row, recording: Recording) -> None:
-    """One line of JSON: the frame as it is stored, and how long it took where that is known."""
+def _write(row: Row, body: Body) -> None:
+    """One line of JSON: the frame as it is stored, the hash of its params, and how long it took where that is known."""
     from recordings.segment import json_of
 
     line = json_of(row.frame)
+    if row.frame.params_hash is None and (found := evidence(row.frame, body(row.frame))) is not None:
+        line = b'%b,"params_hash":"%b"}' % (line[:-1], found.encode())
     if row.took_ns is not None:
         line = b'%b,"took_ns":%d}' % (line[:-1], row.took_ns)
     sys.stdout.write(line.decode("utf-8", "replace") + "\n")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from recordings.frame import Frame
+    from recordings.lookup import Lookup
     from recordings.reader import Recording
     from recordings.views import Row
 
@@ -79,6 +80,19 @@ def opened(path: Path | None, *, quiet: bool = False) -> Recording:
         for warning in recording.warnings:
             tell_warning(warning)
     return recording
+
+
+@contextmanager
+def looked_up(recording: Recording) -> Generator[Lookup]:
+    """A recording opened at random; what is to be said of its index goes to stderr."""
+    from recordings.lookup import open_lookup
+
+    with bar("indexing") as shown:
+        lookup = open_lookup(recording, progress=shown)
+    for warning in lookup.warnings:
+        tell_warning(warning)
+    with lookup:
+        yield lookup
 
 
 def frame_lines(rows: Sequence[Row], width: int | None, *, names: Sequence[str] = ()) -> Iterator[str]:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from gateway.cli.evidence import evidence
 from gateway.cli.options import DIR_HELP, JsonOption
 from gateway.cli.output import DONE, CliError, examples, print_json, tell_warning, terminal_width
-from gateway.cli.reading import frame_lines, opened, telling
+from gateway.cli.reading import frame_lines, looked_up, opened, telling
 
 if TYPE_CHECKING:
     from recordings.frame import Frame
+    from recordings.lookup import Lookup
     from recordings.reader import Recording
 
 LONGEST = 1024 * 1024
@@ -42,9 +44,9 @@ def register(app: typer.Typer) -> None:
         """
         where, number = _named([word for word in (directory, seq) if word is not None])
         recording = opened(where)
-        with telling():
-            frame = recording.frame(number)
-            causes, results = around(recording, frame)
+        with telling(), looked_up(recording) as lookup:
+            frame = lookup.frame(number)
+            causes, results = around(lookup, frame)
         body = _body(recording, frame)
         if json:
             _print_json(frame, body, causes, results)
@@ -65,19 +67,17 @@ def _named(words: Sequence[str]) -> tuple[Path | None, int]:
     return Path(before[0]) if before else None, int(number)
 
 
-def around(recording: Recording, frame: Frame) -> tuple[dict[str, Frame], list[Frame]]:
+def around(lookup: Lookup, frame: Frame) -> tuple[dict[str, Frame], list[Frame]]:
     """What a frame names as its causes, by how it names them, and the frames that name it, in order."""
-    wanted = {
-        name: number for name in ("re", "parent", "after") if (number := getattr(frame, name)) is not None
-    }
-    found: dict[int, Frame] = {}
-    results: list[Frame] = []
-    for other in recording:
-        if other.seq in wanted.values():
-            found[other.seq] = other
-        if frame.seq in (other.re, other.parent):
-            results.append(other)
-    return {name: found[number] for name, number in wanted.items() if number in found}, results
+    causes: dict[str, Frame] = {}
+    for name in ("re", "parent", "after"):
+        number = getattr(frame, name)
+        if number is not None and number in lookup:
+            causes[name] = lookup.frame(number)
+    results = [lookup.frame_of(row) for row in lookup.naming(frame.seq)]
+    if lookup.recording.state != "live":
+        results += [lost for lost in lookup.recording.lost() if lost.re == frame.seq]
+    return causes, results
 
 
 def _body(recording: Recording, frame: Frame) -> bytes:
@@ -90,36 +90,25 @@ def _body(recording: Recording, frame: Frame) -> bytes:
         return b""
 
 
-def _fields(frame: Frame) -> dict[str, Any]:
+def _fields(frame: Frame, body: bytes = b"") -> dict[str, Any]:
     import msgspec
 
+    from recordings.frame import NO_BODY
     from recordings.segment import json_of
 
-    return msgspec.json.decode(json_of(frame))
-
-
-def _evidence(frame: Frame, body: bytes) -> dict[str, str]:
-    """The hash that joins a request to the extension log; nothing where there is none.
-
-    It is made here, of what was recorded: no call waits for it.
-    """
-    if frame.kind != "request" or not body:
-        return {}
-    import msgspec
-
-    from gateway.protocol.canonical import NotCanonicalError, params_hash
-
-    try:
-        params = msgspec.json.decode(body, type=dict[str, msgspec.Raw]).get("params", b"")
-        return {"params_hash": frame.params_hash or params_hash(frame.method or "", bytes(params))}
-    except (msgspec.DecodeError, NotCanonicalError):
-        return {}
+    # A body stays as it is: it may hold what no value can, and need not be looked into.
+    plain = frame if frame.kind == "raw" else msgspec.structs.replace(frame, body=NO_BODY)
+    fields: dict[str, Any] = msgspec.json.decode(json_of(plain))
+    if frame.kind != "raw" and frame.body:
+        fields["body"] = frame.body
+    found = evidence(frame, body)
+    return fields if found is None else {**fields, "params_hash": found}
 
 
 def _print_json(frame: Frame, body: bytes, causes: dict[str, Frame], results: list[Frame]) -> None:
     import msgspec
 
-    fields: dict[str, Any] = _fields(frame) | _evidence(frame, body)
+    fields: dict[str, Any] = _fields(frame, body)
     if frame.blob is not None and frame.kind != "raw" and body:
         fields["body"] = msgspec.Raw(body)
     print_json(
@@ -134,7 +123,7 @@ def _print_json(frame: Frame, body: bytes, causes: dict[str, Frame], results: li
 def _print(frame: Frame, body: bytes, causes: dict[str, Frame], results: list[Frame]) -> None:
     from recordings.views import Row, printable, took
 
-    fields: dict[str, Any] = _fields(frame) | _evidence(frame, body)
+    fields: dict[str, Any] = _fields(frame, body)
     fields.pop("body", None)
     # What a decision or an event tells stands in one field, whose name tells a reader nothing.
     facts = fields.pop("x", {})

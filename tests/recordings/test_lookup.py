@@ -140,7 +140,9 @@ def test_what_is_not_there_is_said_by_its_number(tmp_path: Path, small_bar: None
     hole = found.frame(50)
     assert (hole.kind, hole.x) == ("drop", {"through": 69, "why": "not recorded"})
     assert found.row(70).seq == 70
+    assert 50 in found
     for seq in (51, 69, 0, -3, 10**30):
+        assert seq not in found
         with pytest.raises(RecordingError, match=f"no frame {seq}"):
             found.row(seq)
         with pytest.raises(RecordingError, match=f"no frame {seq}"):

@@ -484,3 +484,28 @@ def test_a_request_is_shown_with_the_hash_that_the_extension_log_has_of_it(tieli
     assert json.loads(tieline("show", path, 1, "--json").out)["frame"]["params_hash"] == expected
     assert f"params_hash  {expected}" in tieline("show", path, 1).out
     assert "params_hash" not in tieline("show", path, 3, "--json").out.partition('"causes"')[0]
+    listed = {each["seq"]: each for each in tieline("frames", path, "--json").objects}
+    assert listed[1]["params_hash"] == expected
+    assert all(("params_hash" in each) == (each["kind"] == "request") for each in listed.values())
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"params":{"a":1,"a":2}}', b'{"params":1e999}', b'{"params":' + b"[" * 5000]
+)
+def test_a_request_whose_params_have_no_canonical_form_has_no_hash(
+    tieline: Any, tmp_path: Path, body: bytes
+) -> None:
+    path = recorded(tmp_path / "r", [frame(1, body, "request", method="tools/call")])
+    told = tieline("frames", path, "--json")
+    assert (told.code, "params_hash" in told.out) == (0, False)
+    assert tieline("show", path, 1).code == 0
+    assert tieline("show", path, 1, "--json").code == 0
+
+
+def test_the_hash_of_a_request_is_had_also_where_its_body_lies_in_a_blob(
+    tieline: Any, tmp_path: Path
+) -> None:
+    params = json.dumps({"text": "x" * 50_000}).encode()
+    path = recorded(tmp_path / "r", [frame(1, b'{"params":%b}' % params, "request", method="tools/call")])
+    told, _ = tieline("frames", path, "--json").objects
+    assert told["params_hash"] == params_hash("tools/call", params)
