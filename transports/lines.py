@@ -87,6 +87,8 @@ class LineLink:
         self._asked = False
         self._broken: TransportError | None = None
         self._closed = False
+        self._is_mute = False
+        """Whether nothing more is taken from us: it was asked to end, has ended, or the other side has."""
         self._eof = False
         self._fault: TransportError | None = None
         self._reset: OSError | None = None
@@ -124,9 +126,15 @@ class LineLink:
 
     def send(self, message: bytes, stamp: Stamp | None = None) -> None:
         """Write one message now, or queue it behind what is already waiting."""
-        if b"\n" in message:
+        # `in` takes a needle of bytes for a number first, and `find` does not.
+        if message.find(b"\n") >= 0:
             message = message.replace(b"\n", b" ")
-        self._put(message)
+        turn = self._turn
+        if not (turn.batching or self._tick == turn.tick or self._queued or self._is_mute):
+            self._tick = turn.tick
+            self._write(message + b"\n")
+        elif not self._is_mute:
+            self._collect(message)
 
     def send_raw(self, data: bytes) -> None:
         """Put bytes on the wire as they are, without a newline. For fault injection alone."""
@@ -160,7 +168,7 @@ class LineLink:
         """Write what is queued, end our output, read until the other side ends its own; bounded in time."""
         if self._asked or self._closed:
             return
-        self._asked = True
+        self._asked = self._is_mute = True
         self._timer = self._loop.call_later(max(self._ending.linger_s, 0.05), self._end, None)
         if self._broken is not None:
             self._loop.call_soon(self._end, None)
@@ -174,21 +182,15 @@ class LineLink:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def _put(self, message: bytes) -> None:
-        if self._asked or self._closed or self._broken is not None:
-            return
-        turn = self._turn
-        if turn.batching or self._tick == turn.tick or self._queue or self._rest is not None:
-            self._queue.append(message)
-            self._queued += len(message) + 1
-            if self._rest is None and not self._dirty:
-                self._dirty = True
-                turn.add(self)
-            if self._queued > self._high:
-                self._check_high()
-            return
-        self._tick = turn.tick
-        self._write(message + b"\n")
+    def _collect(self, message: bytes) -> None:
+        """Have a message written together with others, at the end of the turn or once the system takes more."""
+        self._queue.append(message)
+        self._queued += len(message) + 1
+        if self._rest is None and not self._dirty:
+            self._dirty = True
+            self._turn.add(self)
+        if self._queued > self._high:
+            self._check_high()
 
     def flush(self) -> None:
         """Write what has been collected in this turn."""
@@ -303,6 +305,7 @@ class LineLink:
 
     def _stop_writing(self, fault: TransportError) -> None:
         self._broken = fault
+        self._is_mute = True
         self._loop.remove_writer(self._write_fd)
         self._unwatch()
         self._queue.clear()
@@ -406,7 +409,7 @@ class LineLink:
         if fault is None and not self._asked and self.on_eof is not None and self.on_eof():
             return
         if self._queued and self._broken is None and self._ending.drain_on_eof_s > 0 and not self._asked:
-            self._asked = True
+            self._asked = self._is_mute = True
             self._fault = fault
             self._timer = self._loop.call_later(self._ending.drain_on_eof_s, self._end, fault)
         else:
@@ -429,7 +432,7 @@ class LineLink:
     def _end(self, fault: TransportError | None) -> None:
         if self._closed:
             return
-        self._closed = True
+        self._closed = self._is_mute = True
         self._fault = fault
         self._unwatch()
         for timer in (self._timer, self._stall, self._overlong):
