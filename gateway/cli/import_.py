@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.options import NewRecordingOption
 from gateway.cli.output import BAD_INPUT, DONE, CliError, counted, examples, tell_warning
 from gateway.cli.reading import telling, usual_place
 from gateway.cli.record import free
@@ -38,12 +39,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option("--from", metavar="FORMAT", help="What it is. Default: told by what is in it."),
         ] = None,
-        out: Annotated[
-            Path | None,
-            typer.Option(
-                metavar="DIR", help="The recording, or DIR-2, DIR-3 … Default: in the state directory."
-            ),
-        ] = None,
+        out: NewRecordingOption = None,
     ) -> int:
         """Make a recording of what another tool has recorded.
 

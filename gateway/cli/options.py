@@ -16,5 +16,16 @@ ConfigArgument = Annotated[
 ]
 DIR_HELP = "The recording, or its name in `tieline recordings`. Default: the newest."
 DirArgument = Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)]
+RecordingArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The recording.")]
+NewRecordingOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The recording, or DIR-2, DIR-3 … Default: in the state directory."),
+]
+ReadyFileOption = Annotated[
+    Path | None, typer.Option(help="Write the listeners' addresses here, as JSON, once all accept.")
+]
+InsecureOption = Annotated[
+    bool, typer.Option("--insecure-loopback", help="Ask for no token on loopback listeners.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PeerOption = Annotated[list[str] | None, typer.Option(help="Only this peer; may be given several times.")]

@@ -18,6 +18,8 @@ def register(app: "typer.Typer") -> None:
     """Add `record`."""
     import typer
 
+    from gateway.cli.options import NewRecordingOption
+
     @app.command(
         context_settings={"allow_interspersed_args": False},
         epilog=examples(
@@ -30,12 +32,7 @@ def register(app: "typer.Typer") -> None:
         command: Annotated[
             list[str] | None, typer.Argument(help="Server command and its arguments, after `--`.")
         ] = None,
-        out: Annotated[
-            Path | None,
-            typer.Option(
-                metavar="DIR", help="The recording, or DIR-2, DIR-3 … Default: in the state directory."
-            ),
-        ] = None,
+        out: NewRecordingOption = None,
         url: Annotated[str | None, typer.Option(help="Record a server behind a URL instead.")] = None,
         header: Annotated[
             list[str] | None,

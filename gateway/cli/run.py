@@ -20,7 +20,7 @@ def register(app: "typer.Typer") -> None:
     """Add `run`."""
     import typer
 
-    from gateway.cli.options import ConfigArgument
+    from gateway.cli.options import ConfigArgument, InsecureOption, ReadyFileOption
 
     @app.command(
         epilog=examples(
@@ -34,18 +34,14 @@ def register(app: "typer.Typer") -> None:
         stdio: Annotated[
             bool, typer.Option("--stdio", help="Serve one agent on stdin and stdout, and nobody else.")
         ] = False,
-        ready_file: Annotated[
-            Path | None, typer.Option(help="Write the listeners' addresses here, as JSON, once all accept.")
-        ] = None,
+        ready_file: ReadyFileOption = None,
         watch: Annotated[
             bool, typer.Option("--watch", help="Apply changes when the file is saved, not only on SIGHUP.")
         ] = False,
         record: Annotated[
             Path | None, typer.Option(metavar="DIR", help="Put recordings here instead of `record.dir`.")
         ] = None,
-        insecure_loopback: Annotated[
-            bool, typer.Option("--insecure-loopback", help="Ask for no token on loopback listeners.")
-        ] = False,
+        insecure_loopback: InsecureOption = False,
     ) -> int:
         """Run the gateway that a configuration describes.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.options import RecordingArgument
 from gateway.cli.output import BAD_INPUT, CliError, examples
 from gateway.cli.reading import opened
 
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def verify(
-        recording: Annotated[Path, typer.Argument(metavar="DIR", help="The recording.")],
+        recording: RecordingArgument,
         command: Annotated[
             list[str] | None,
             typer.Argument(help="The live server, after `--`, where the recording has one peer."),
