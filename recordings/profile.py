@@ -289,7 +289,7 @@ def class_fault(name: str) -> str | None:
     if name.startswith(OWN) and name[2:].replace("-", "").isalnum() and name.isascii():
         return None
     return (
-        f"must be `{IGNORE}`, one of {', '.join(CLASSES)}, or a class of your own that begins with `{OWN}`"
+        f"must be `{IGNORE}`, one of {', '.join(known)}, or a class of your own that begins with `{OWN}`"
         + _hint(name, (IGNORE, *known))
     )
 

@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         json: JsonOption = False,
     ) -> int:
-        """Propose rules for a replay from what differs between two recordings of one session.
+        """Propose rules for replays from two recordings.
 
         What differs twice is expected to differ again: each place becomes a rule, with what was seen as a comment. All
         rules are then tried on A: one that never fires, or that makes two different requests the same, is told, and the

@@ -6,7 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 from gateway.config.mistakes import KeyPath, Report, dotted
-from gateway.config.model import CatalogConfig, RedactConfig, TcpListen
+from gateway.config.model import CatalogConfig, RedactConfig, ReplayConfig, TcpListen
 from gateway.config.peer import PeerConfig
 
 _SCHEMES = {
@@ -44,6 +44,8 @@ def _either_way(section: object, path: KeyPath, report: Report) -> None:
         _text_is_name(section.separator, (*path, "separator"), report)
     elif isinstance(section, RedactConfig) and section != RedactConfig():
         _redact(section, path, report)
+    elif isinstance(section, ReplayConfig) and section != ReplayConfig():
+        _replay(section, path, report)
 
 
 def _peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
@@ -168,3 +170,14 @@ def _redact(section: RedactConfig, path: KeyPath, report: Report) -> None:
     for index, pattern in enumerate(section.patterns):
         if fault := pattern_fault(pattern):
             report.mistake((*path, "patterns", index), fault)
+
+
+def _replay(section: ReplayConfig, path: KeyPath, report: Report) -> None:
+    # Here, as above: only a replay has a use for rules.
+    from recordings.profile import ProfileError, profile_of
+
+    try:
+        profile_of({"exact": section.exact, "rule": section.rule}, at=path)
+    except ProfileError as error:
+        for fault in error.faults:
+            report.mistake(fault.path, fault.message)

@@ -7,7 +7,7 @@ references are resolved and whose paths are absolute.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -136,6 +136,23 @@ class RecordConfig(msgspec.Struct, frozen=True, kw_only=True):
     redact: Annotated[RedactConfig, Meta(description="Redaction rules of your own.")] = RedactConfig()
 
 
+class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a request may differ when a recording is replayed. What is meant by it: docs/explanation/matching.md."""
+
+    exact: Annotated[
+        list[str],
+        Meta(description="Classes of values that are not looked for, such as `hex`: they must be equal."),
+    ] = []
+    rule: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="Rules: `at` (a JSON Pointer glob) or `format` (of the tool's input schema), with `as` (a "
+            "class, or `ignore`) or `tolerance`; or `consume` (`fifo`, `sticky`, `sampled`, `once`). Which requests "
+            "are meant: `method`, `peer`, `tool` (globs)."
+        ),
+    ] = []
+
+
 class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds that keep one sender from taking the gateway from the others."""
 
@@ -240,6 +257,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     peers: Annotated[dict[str, PeerConfig], Meta(description="Peers by name, in the order of the file.")] = {}
     listen: Annotated[ListenConfig, Meta(description="Where cores connect.")] = ListenConfig()
     record: Annotated[RecordConfig, Meta(description="Recording.")] = RecordConfig()
+    replay: Annotated[ReplayConfig, Meta(description="When a request is the recorded one.")] = ReplayConfig()
     limits: Annotated[LimitsConfig, Meta(description="Limits of the gateway.")] = LimitsConfig()
     catalog: Annotated[CatalogConfig, Meta(description="The list of tools that cores see.")] = CatalogConfig()
     telemetry: Annotated[TelemetryConfig, Meta(description="Telemetry.")] = TelemetryConfig()

@@ -141,7 +141,7 @@ def describe(hint: Any) -> str:
         return " or ".join(f"`{choice}`" for choice in get_args(hint))
     words: dict[Any, str] = {
         str: "text", int: "a whole number", float: "a number", bool: "`true` or `false`",
-        list[str]: "a list of text", dict[str, str]: "a table of text",
+        list[str]: "a list of text", dict[str, str]: "a table of text", list[dict[str, Any]]: "a list of tables",
     }  # fmt: skip
     return words.get(hint, "a table")
 

@@ -221,6 +221,15 @@ keys = ["badge", "params"]
             '[catalog]\nseparator = " "',
             "2: `catalog.separator` may hold letters, digits, `_`, `.` and `-` only",
         ),
+        (
+            '[[replay.rule]]\nat = "/params/x"\nas = "ignor"',
+            "3: `replay.rule[0].as` must be `ignore`, one of uuid, hex, timestamp, tempname, pid, port, secret, "
+            "session, cursor, state, cwd, home, tmp, or a class of your own that begins with `x-`; "
+            "did you mean `ignore`?",
+        ),
+        ("[replay]\nrule = [1]", "2: `replay.rule` must be a list of tables, found a list (at `[0]`)"),
+        ('[replay]\nexact = ["x"]', "2: `replay.exact[0]` must be one of uuid, hex, timestamp, tempname, pid, port, "
+         "secret, session, cursor, state, cwd, home, tmp"),
         ("[limits\n", "1: is not valid TOML: Expected ']' at the end of a table declaration (column 8)"),
         ("a = 1\na = 2\n", "2: is not valid TOML: Cannot overwrite a value (column 6)"),
     ],
