@@ -92,9 +92,11 @@ class Renaming:
         new: dict[str, Any] = {}
         into[slot] = new
         members: list[tuple[Any, str, Place, Any, Any]] = []
+        again = 0
         for shown, name in sorted((self._key(name), name) for name in node):
-            while shown in new:
-                shown += LITERAL
+            if shown in new:
+                again += 1
+                shown = f"{shown}{LITERAL}{again}"
             new[shown] = None
             value = node[name]
             if served and self._part == "params" and name in _SERVED and isinstance(value, str):
