@@ -123,6 +123,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Requests that matched only by a relaxed rule."""
     ambiguous: int = 0
     """Requests that several recorded ones fitted, of which the oldest was taken."""
+    live_calls: int = 0
+    """Requests that a live service answered, where the mode allows that."""
     races: int = 0
     divergences: tuple[Divergence, ...] = ()
     """In the order in which they showed."""

@@ -82,6 +82,8 @@ def _of_call(changed: Changed) -> Iterator[Drift]:
     seq, call = changed.before.seq, _call(changed.before)
     if "outcome" in changed.aspects:
         yield Drift("breaking", f"{changed.before.outcome} became {changed.after.outcome}", seq, call)
+    if "params" in changed.aspects:
+        yield Drift("changed", "asked with other params", seq, call)
     if "decisions" in changed.aspects:
         yield Drift("changed", "decided otherwise", seq, call)
     for change in changed.changes:

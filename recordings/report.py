@@ -119,6 +119,7 @@ def _served(report: Report) -> str:
     return (
         f"{report.served} of {_counted(report.of, 'frame')}; unplayed {report.unplayed_frames}{lanes}, "
         f"relaxed {report.relaxed}, ambiguous {report.ambiguous}, races {report.races}"
+        + (f", live {report.live_calls}" if report.live_calls else "")
     )
 
 

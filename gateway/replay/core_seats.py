@@ -87,8 +87,8 @@ class CoreSeats:
                 self._passing.remove(core)
                 core.closed(None)
 
-    def close(self, frame: Frame) -> None:
-        """End the connection whose end a frame tells of."""
+    def close(self, frame: Frame, *, asked: int | None = None) -> None:
+        """End the connection whose end a frame tells of. `asked` is the frame of the request that it carries."""
         x = frame.x or {}
         fault = None
         if x.get("reason", "closed") != "closed":
@@ -100,7 +100,8 @@ class CoreSeats:
             core, self.core = self.core, None
         else:
             held = int(x.get("in_flight", 0))
-            core = next((one for one in self._passing if len(one.open) == held), self._passing[0])
+            fitting = [one for one in self._passing if len(one.open) == held] or self._passing
+            core = next((one for one in fitting if _carries(one, asked)), fitting[0])
             self._passing.remove(core)
         core.closed(fault)
 
@@ -109,3 +110,7 @@ class CoreSeats:
         for core in [*self._passing, *([self.core] if self.core is not None else [])]:
             core.closed(None)
         self._passing, self.core = [], None
+
+
+def _carries(core: Core, seq: int | None) -> bool:
+    return any(call.seq == seq for call in core.open.values())

@@ -87,7 +87,7 @@ class Drive:
             self._from_core(frame)
         elif way == "peer>":
             self._from_peer(frame)
-        elif way == "inside" and kind in COPIED:
+        elif _is_copied(frame):
             if kind == "restart":
                 state = (frame.x or {}).get("state")
                 (self._backing_off.add if state == "backing_off" else self._backing_off.discard)(
@@ -109,7 +109,7 @@ class Drive:
     def _from_core(self, frame: Frame) -> None:
         body = self.pairing.live_bytes(self._body(frame))
         if frame.kind == "close":
-            self._cores.close(frame)
+            self._cores.close(frame, asked=self.pairing.live_of(frame.re))
             return
         call = self._call(frame.re)
         core = self._cores.core_for(frame, body, of_call=call.core if call is not None else None)
@@ -147,10 +147,13 @@ class Drive:
                 peer.message(body)
         elif frame.kind in ("response", "error"):
             peer.message(under_id(body, wire) if frame.re is not None else body)
-        elif frame.kind == "request":
-            peer.message(body, Origin(about=wire) if peer.link.stamped and wire is not None else None)
         else:
-            peer.message(about(body, frame.method or "", wire) if frame.re is not None else body)
+            # A stream whose request has ended is known by no id that is in use.
+            stream = 0 if frame.kind == "request" and "late" in frame.flags else wire
+            if frame.re is not None:
+                body = about(body, frame.method or "", wire)
+            is_streamed = peer.link.stamped and stream is not None and frame.parent is not None
+            peer.message(body, Origin(about=stream) if is_streamed or stream == 0 else None)
 
     def _call(self, seq: int | None) -> Call | None:
         """The call in flight whose request is this recorded frame."""
@@ -249,3 +252,14 @@ class Drive:
             flags=frame.flags,
             x=frame.x,
         )
+
+
+def _is_copied(frame: Frame) -> bool:
+    """Whether a frame tells of something that has left no other: it is an input that changes nothing."""
+    if frame.way == "inside" and frame.kind in COPIED:
+        return True
+    if frame.kind != "drop" or frame.re is not None:
+        return False
+    # Messages that were not recorded, but counted; and one that could not be carried to the core.
+    x = frame.x or {}
+    return "notifications" in x if frame.way == "inside" else "notifications" not in x

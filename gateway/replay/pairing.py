@@ -20,8 +20,8 @@ Key: TypeAlias = tuple[Any, ...]
 
 VOLATILE = frozenset(("pid", "retry_after_ms", "wait_ms", "stderr_lost"))
 """Members of `x` that differ from run to run."""
-UNCOMPARED = frozenset(("redacted", "truncated"))
-"""Flags that the recorder sets, not the exchange."""
+UNCOMPARED = frozenset(("redacted", "truncated", "live"))
+"""Flags that say how a frame was recorded, not what it says."""
 STATE = b'"requestState":"'
 
 

@@ -7,7 +7,6 @@ order `recordings.gate`'s; how a delivery reaches the exchange is the shell's bu
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,13 +14,16 @@ import msgspec
 
 from gateway.protocol import jsonrpc
 from gateway.protocol.errors import Fault, error_object
-from recordings.difference import differences
-from recordings.divergence import Divergence, DivergenceClass, Given, Near, Report
+from gateway.replay.misses import ONLY_RECORDED, Instead, MissPolicy
+from gateway.replay.recollection import Recollection, said
+from recordings.difference import differences, under
+from recordings.divergence import Divergence, DivergenceClass, Given, Near
 from recordings.errors import RecordingError
-from recordings.form import Form, Forms, form_of
+from recordings.form import form_of
 from recordings.gate import Gate, Strength
 from recordings.matching import Live, Match, Matcher, Miss, Recorded
-from recordings.script import Arrival, Delivery, Script
+from recordings.profile import consumption
+from recordings.script import Arrival, Delivery
 
 LONG = 16
 """Values of this length and more are found again inside of text; shorter ones might be anything."""
@@ -40,6 +42,8 @@ class Asked(msgspec.Struct, eq=False):
     miss: Divergence | None = None
     is_own: bool = False
     refused: bool = False
+    instead: Instead = "error"
+    """What it is given where the recording has nothing."""
 
 
 class Act(NamedTuple):
@@ -47,15 +51,10 @@ class Act(NamedTuple):
 
     delivery: Delivery | None = None
     answer: Asked | None = None
-    error: bytes = b""
-    """With `answer`: the JSON-RPC error object."""
-
-
-class Matching(NamedTuple):
-    """What the matcher and the nearest-neighbour search go by: made once for a recording."""
-
-    forms: dict[int, Form]
-    outcomes: dict[int, bytes]
+    message: bytes = b""
+    """With `answer`: a whole answer, under whatever id."""
+    divert: Asked | None = None
+    """A request that goes to a live service."""
 
 
 class Player:
@@ -63,25 +62,21 @@ class Player:
 
     def __init__(
         self,
-        script: Script,
+        recollection: Recollection,
         *,
         strength: Strength,
         path: str = "",
-        mode: str = "replay",
-        strict: bool = True,
-        live_profile_forms: Forms | None = None,
+        misses: MissPolicy = ONLY_RECORDED,
         redact: Callable[[bytes], bytes] = bytes,
-        nearest: Callable[[Live, bytes], list[Near]] | None = None,
-        memo: Matching | None = None,
     ) -> None:
+        """`redact` takes secrets out of live bodies, as they were taken out of the recorded ones."""
+        script = recollection.script
         self.script = script
         self.gate = Gate(script, strength)
-        self.mode = mode
+        self.misses = misses
         self.path = path
-        self._memo = memo if memo is not None else Matching({}, {})
-        self._forms = live_profile_forms if live_profile_forms is not None else Forms(script.profile)
+        self._known = recollection
         self._redact = redact
-        self._nearest = nearest
         requests = [
             Recorded(
                 seq=arrival.seq,
@@ -95,8 +90,9 @@ class Player:
             for arrival in script.arrivals.values()
             if arrival.kind == "request"
         ]
-        self._matcher = Matcher(requests, form=self._form, outcome=self._outcome, strict=strict)
-        self._contested: set[int] | None = None
+        self._matcher = Matcher(
+            requests, form=recollection.form, outcome=recollection.outcome, strict=misses.is_strict
+        )
         self._asked: dict[int, Asked] = {}
         self._live_of: dict[int, int] = {}
         self._questions: dict[int, int] = {}
@@ -113,7 +109,8 @@ class Player:
         self.divergences: list[Divergence] = []
         self.relaxed = 0
         self.ambiguous = 0
-        self.served = 0
+        self.live_calls = 0
+        """Requests that went to a live service."""
 
     # -- what the live side does -------------------------------------------------------------------------------
 
@@ -124,22 +121,27 @@ class Player:
         lane = lane if self.script.has_lanes else ""
         one = Asked(live, peer, lane, method, name, params, is_own=is_own)
         self._asked[live] = one
-        form = self._forms.form(method, name or None, self._redact(params), peer=peer or None)
+        form = self._known.live_forms.form(method, name or None, self._redact(params), peer=peer or None)
         wanted = Live(peer, lane, method, name, form)
         eligible = self.gate.is_open if not lane else None
         found = self._matcher.match(wanted, now=self._now, eligible=eligible)
         if isinstance(found, Miss):
             one.miss = self._missed(one, found, wanted)
+            one.instead = self._choose(one)
+            # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
+            # the others are told of.
+            if not one.is_own and one.instead != "live":
+                self.divergences.append(one.miss)
             return one
         self._take(one, found, wanted)
         return one
 
     def _take(self, one: Asked, found: Match, wanted: Live) -> None:
         seq = one.recorded = found.seq
-        self._live_of[seq] = one.live
+        if not found.again:
+            self._live_of[seq] = one.live
         self.relaxed += found.relaxed
         self.ambiguous += found.ambiguous
-        self.served += not found.again
         changed = self._matcher.bind(seq, wanted)
         if changed:
             self._renames.setdefault(one.lane, {}).update(changed)
@@ -147,9 +149,11 @@ class Player:
         if found.again:
             for delivery in self.script.caused_by(seq):
                 if self.script.deliveries[delivery].is_answer:
-                    self._acts.append(Act(delivery=self.script.deliveries[delivery]))
+                    self._acts.append(
+                        Act(answer=one, message=self.body_for(self.script.deliveries[delivery]))
+                    )
         elif not self._is_answered(seq):
-            self._acts.append(Act(answer=one, error=self._unanswered(one, seq)))
+            self._acts.append(Act(answer=one, message=jsonrpc.error(None, self._unanswered(one, seq))))
         self.gate.happened(seq)
 
     def _is_answered(self, seq: int) -> bool:
@@ -182,7 +186,6 @@ class Player:
             return
         cancel = self.script.cancel_of(one.recorded)
         if cancel is not None:
-            self.served += cancel not in self._answered
             self._answered.add(cancel)
             self.gate.happened(cancel)
         elif one.recorded not in self._answered:
@@ -198,11 +201,10 @@ class Player:
         answer = self.script.answer_of(recorded)
         if answer is None:
             return
-        self.served += answer not in self._answered
         self._answered.add(answer)
         self.gate.happened(answer)
         delivery = self.script.deliveries[recorded]
-        before, after = _result(self.script.body(answer)), _result(self._redact(body))
+        before, after = said(self.script.body(answer)), said(self._redact(body))
         changes = differences(before, after)
         if changes and self._differs(delivery, before, after):
             self._tell(
@@ -237,7 +239,33 @@ class Player:
         """A live request has come to its peer; one without a recorded answer is told so."""
         one = self._asked.get(live)
         if one is not None and one.miss is not None:
-            self._acts.append(Act(answer=one, error=self._not_recorded(one, one.miss)))
+            self._acts.append(self._instead(one, one.miss))
+
+    def _choose(self, one: Asked) -> Instead:
+        if one.is_own:
+            return "error"
+        taken = consumption(
+            self.script.profile,
+            one.method,
+            one.name or None,
+            peer=one.peer,
+            annotations=self._known.tools.annotations(one.peer, one.name),
+        )
+        return self.misses.instead(one.peer, one.method, taken)
+
+    def _instead(self, one: Asked, miss: Divergence) -> Act:
+        """What a request without a recorded answer is given."""
+        instead = one.instead
+        if instead == "live":
+            self.live_calls += 1
+            return Act(divert=one)
+        if instead == "stub" and one.method == "tools/call":
+            return Act(answer=one, message=jsonrpc.response(0, self._known.tools.stub(one.peer, one.name)))
+        if instead == "nearest" and miss.nearest:
+            for seq in self.script.caused_by(miss.nearest[0].seq):
+                if self.script.deliveries[seq].is_answer:
+                    return Act(answer=one, message=self.body_for(self.script.deliveries[seq]))
+        return Act(answer=one, message=jsonrpc.error(None, self._not_recorded(one, miss)))
 
     # -- what is to be done --------------------------------------------------------------------------------------
 
@@ -251,7 +279,6 @@ class Player:
     def delivered(self, delivery: Delivery) -> None:
         """A delivery was made, or is given up."""
         self.gate.delivered(delivery.seq)
-        self.served += delivery.seq not in self._answered
         self._answered.add(delivery.seq)
         self._now = max(self._now, delivery.at)
         self._given[delivery.lane] = delivery.seq
@@ -279,9 +306,9 @@ class Player:
         """Whether the core should be given a moment before the next delivery: its next words may decide a match."""
         if not self.gate.is_contested:
             return False
-        if self._contested is None:
-            self._contested = self._matcher.contested()
-        return any(not self._matcher.by_seq[seq].used for seq in self._contested)
+        if self._known.contested is None:
+            self._known.contested = frozenset(self._matcher.contested())
+        return any(not self._matcher.by_seq[seq].used for seq in self._known.contested)
 
     @property
     def held(self) -> list[int]:
@@ -318,61 +345,20 @@ class Player:
             )
         )
 
-    # -- the report ----------------------------------------------------------------------------------------------
+    # -- what is told ----------------------------------------------------------------------------------------------
 
-    def report(self, *, aborted: str = "") -> Report:
-        """What has come of the replay so far."""
-        unplayed: Counter[str] = Counter()
-        told = {each.recorded for each in self.divergences}
-        divergences = list(self.divergences)
-        of = 0
-        for arrival in self.script.arrivals.values():
-            if arrival.is_loose:
-                continue
-            of += 1
-            if arrival.seq in self._live_of or arrival.seq in self._answered:
-                continue
-            unplayed[arrival.lane or "(no lane)"] += 1
-            if arrival.kind == "request" and arrival.seq not in told:
-                divergences.append(
-                    Divergence(
-                        cls="missing",
-                        lane=arrival.lane or None,
-                        peer=arrival.peer or None,
-                        method=arrival.method,
-                        name=arrival.name or None,
-                        recorded=arrival.seq,
-                        last_given=self._last_given(arrival.lane),
-                    )
-                )
-        for delivery in self.script.deliveries.values():
-            if not delivery.is_loose:
-                of += 1
-                if delivery.seq not in self._answered:
-                    unplayed[delivery.lane or "(no lane)"] += 1
-        served = of - sum(unplayed.values())
-        return Report(
-            path=self.path,
-            mode=self.mode,
-            served=served,
-            of=of,
-            lanes=tuple(dict.fromkeys(one.lane or None for one in self.script.awaited)),
-            unplayed=dict(unplayed),
-            relaxed=self.relaxed,
-            ambiguous=self.ambiguous,
-            races=sum(each.cls == "race" for each in divergences),
-            divergences=tuple(divergences),
-            aborted=aborted,
-        )
+    def has_come(self, seq: int) -> bool:
+        """Whether a recorded arrival or delivery has come again."""
+        return seq in self._live_of or seq in self._answered
 
     def _missed(self, one: Asked, miss: Miss, wanted: Live) -> Divergence:
         recorded = miss.seqs[0] if miss.seqs else None
-        near = self._nearest(wanted, one.params) if self._nearest is not None else []
+        near = self._known.near(wanted, self._redact(one.params))
         compared = near[0].seq if near else recorded
         changes = ()
         if compared is not None and miss.why in ("changed-params", "extra"):
-            changes = differences(self._params(compared), self._redact(one.params))
-        divergence = Divergence(
+            changes = under("/params", differences(self._known.params(compared), self._redact(one.params)))
+        return Divergence(
             cls=miss.why,
             lane=one.lane or None,
             peer=one.peer or None,
@@ -382,14 +368,11 @@ class Player:
             recorded=recorded,
             nearest=tuple(near) or ((Near(seq=compared),) if compared is not None else ()),
             changes=changes,
-            last_given=self._last_given(one.lane),
+            last_given=self.last_given(one.lane),
         )
-        if not one.is_own:
-            # What the gateway asks by itself depends on the era of its core: that is no fault of the core's.
-            self.divergences.append(divergence)
-        return divergence
 
-    def _last_given(self, lane: str) -> Given | None:
+    def last_given(self, lane: str) -> Given | None:
+        """What a lane was given last."""
         seq = self._given.get(lane)
         if seq is None:
             return None
@@ -440,47 +423,9 @@ class Player:
                 recorded=arrival.seq,
                 changes=changes,  # pyright: ignore[reportArgumentType] - they come from `differences`
                 detail=detail,
-                last_given=self._last_given(lane),
+                last_given=self.last_given(lane),
             )
         )
-
-    # -- recorded requests ---------------------------------------------------------------------------------------
-
-    def _params(self, seq: int) -> bytes:
-        try:
-            return bytes(jsonrpc.read(self.script.body(seq)).params)
-        except (jsonrpc.BadMessage, RecordingError):
-            return b""
-
-    def _form(self, seq: int) -> Form:
-        form = self._memo.forms.get(seq)
-        if form is None:
-            arrival = self.script.arrivals[seq]
-            form = self._memo.forms[seq] = form_of(
-                self.script.profile,
-                arrival.method,
-                arrival.name or None,
-                self._params(seq),
-                peer=arrival.peer or None,
-            )
-        return form
-
-    def _outcome(self, seq: int) -> bytes:
-        """Everything that a request led to, but for ids: equal where it does not matter which one is taken."""
-        known = self._memo.outcomes.get(seq)
-        if known is None:
-            parts = [_result(self.script.body(one)) for one in self.script.caused_by(seq)]
-            known = self._memo.outcomes[seq] = b"\n".join(parts)
-        return known
-
-
-def _result(message: bytes) -> bytes:
-    """What an answer, or a message of a peer, says: without its id."""
-    try:
-        envelope = jsonrpc.read(message)
-    except jsonrpc.BadMessage:
-        return message
-    return bytes(envelope.result or envelope.error or envelope.params)
 
 
 def _replaced(body: bytes, ours: str, theirs: str) -> bytes:

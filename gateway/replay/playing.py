@@ -1,4 +1,4 @@
-"""A recording in the place of peers, towards a live core: the links, the tap and the pump of one replayed session.
+"""A recording in the place of peers, towards a live core: the links and the pump of one replayed session.
 
 Owns the way of what a `Player` decides to the exchange and back, and what is waited for: recorded pauses, a core that
 says nothing. Waits by a `Loop` that it is given, which is asyncio's where a core is live and a list in a test. Which
@@ -7,22 +7,23 @@ frame is due is decided by the player.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from gateway.calls.faults import fault_of, transport_of
-from gateway.calls.ports import Tap, Timer
+from gateway.calls.ports import Timer
 from gateway.protocol import jsonrpc
 from gateway.replay.player import Act, Asked, Player
 from gateway.replay.rewire import about, under_id
 from recordings.errors import RecordingError
-from recordings.header import PeerFacts
 from recordings.script import Delivery, Meeting
 from transports.base import Id, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
+    from gateway.calls.call import Call
     from gateway.calls.peer_state import Peer
 
 Pace: TypeAlias = float
@@ -85,6 +86,11 @@ class Playing:
         self._patience_s = patience_s
         self.on_end: Callable[[], None] | None = None
         """Called when the session has ended."""
+        self.on_divert: Callable[[Peer, Call], None] | None = None
+        """Called with the recorded peer and the call that a live one is to answer."""
+        self.diverted: dict[int, tuple[Peer, Id]] = {}
+        """Live numbers of the requests that went to a live service; the recorded peer and the id they had there."""
+        self.is_unrecorded = False
         self._links: dict[str, list[ScriptedLink]] = {}
         self._met: dict[str, int] = {}
         self._sent: dict[int, tuple[ScriptedLink, Id]] = {}
@@ -98,6 +104,15 @@ class Playing:
         self._timer: Timer | None = None
         self._patience: Timer | None = None
         self.is_over = False
+
+    @contextmanager
+    def unrecorded(self) -> Generator[None]:
+        """What is said meanwhile is not part of the session."""
+        self.is_unrecorded = True
+        try:
+            yield
+        finally:
+            self.is_unrecorded = False
 
     # -- the exchange's side -----------------------------------------------------------------------------------
 
@@ -221,7 +236,9 @@ class Playing:
 
     def _do(self, act: Act) -> Outcome:
         if act.answer is not None:
-            return self._answer(act.answer, act.error)
+            return self._answer(act.answer, act.message)
+        if act.divert is not None:
+            return self._divert(act.divert)
         delivery = act.delivery
         assert delivery is not None
         link, wire = self._way(delivery)
@@ -235,13 +252,25 @@ class Playing:
             self.player.delivered(delivery)
         return "done"
 
-    def _answer(self, one: Asked, error: bytes) -> Outcome:
+    def _divert(self, one: Asked) -> Outcome:
+        """Let a live service answer."""
+        where = self._sent.get(one.live)
+        if where is None:
+            return "done" if one.refused else "wait"
+        link, wire = where
+        call = link.peer.pending.get(wire)
+        if call is not None and self.on_divert is not None:
+            self.diverted[one.live] = link.peer, wire
+            self.on_divert(link.peer, call)
+        return "done"
+
+    def _answer(self, one: Asked, message: bytes) -> Outcome:
         where = self._sent.get(one.live)
         if where is None:
             return "done" if one.refused else "wait"
         link, wire = where
         if wire in link.peer.pending:
-            link.peer.message(jsonrpc.error(wire, error))
+            link.peer.message(under_id(message, wire))
         return "done"
 
     def _way(self, delivery: Delivery) -> tuple[ScriptedLink | None, Id | None]:
@@ -249,11 +278,14 @@ class Playing:
         links = self._links.get(delivery.peer, [])
         if delivery.cause is not None:
             live = self.player.live_of(delivery.cause)
+            found = self._sent.get(live) if live is not None else None
+            if found is not None and found[1] in found[0].peer.pending:
+                return found
+            # A further leg goes on under the id of the first one.
             for link in links:
                 for wire, call in link.peer.pending.items():
                     if (call.seq == live) or (call.leg is not None and call.leg.seq == live):
                         return link, wire
-            found = self._sent.get(live) if live is not None else None
             return found if found is not None else (None, None)
         for link in links:
             if link.peer.link is link:
@@ -315,97 +347,3 @@ class Playing:
         error = self.player.unreadable(delivery, missing)
         if wire is not None and wire in link.peer.pending:
             link.peer.message(jsonrpc.error(wire, error))
-
-
-class PlayingTap:
-    """A tap that lets a player see every frame of its session. Implements `calls.ports.Tap`."""
-
-    def __init__(self, tap: Tap, playing: Playing) -> None:
-        self._tap = tap
-        self.playing = playing
-        self.accepting = tap.accepting
-        self.must_keep = tap.must_keep
-        self.at = 0
-
-    def now(self) -> int:
-        """Return monotonic nanoseconds since the session's start."""
-        return self._tap.now()
-
-    def record(
-        self,
-        kind: str,
-        way: str,
-        body: bytes = b"",
-        *,
-        peer: str = "",
-        life: int = 1,
-        id: Id | UnsetType | None = UNSET,  # noqa: A002 - the field's name in the contract
-        re: int | None = None,
-        parent: int | None = None,
-        after: int | None = None,
-        op: int | None = None,
-        method: str = "",
-        name: str = "",
-        lane: str = "",
-        flags: tuple[str, ...] = (),
-        x: dict[str, Any] | None = None,
-    ) -> int:
-        """Record one frame, and tell the player of it."""
-        seq = self._tap.record(
-            kind, way, body, peer=peer, life=life, id=id, re=re, parent=parent, after=after, op=op, method=method,
-            name=name, lane=lane, flags=flags, x=x,
-        )  # fmt: skip
-        self.at = self._tap.at
-        if seq >= 0:
-            self._see(seq, kind, way, body, peer, re, method, name, lane)
-        return seq
-
-    def plain(
-        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
-    ) -> int:  # fmt: skip
-        """As `record`."""
-        seq = self._tap.plain(kind, way, body, peer, id, re, after, method, name)
-        self.at = self._tap.at
-        if seq >= 0:
-            self._see(seq, kind, way, body, peer, re, method, name, "")
-        return seq
-
-    def _see(
-        self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str
-    ) -> None:  # fmt: skip
-        player = self.playing.player
-        if kind == "request":
-            if way == "peer>":
-                player.questioned(seq)
-                return
-            if way == ">core":
-                return
-            player.asked(
-                seq,
-                peer=peer,
-                lane=lane,
-                method=method,
-                name=name,
-                params=bytes(jsonrpc.read(body).params),
-                is_own=way == ">peer",
-            )
-        elif way == "core>":
-            if method == "notifications/cancelled":
-                player.cancelled(re)
-            elif kind in ("response", "error"):
-                player.replied(re, body)
-        elif way == ">core" and kind == "error":
-            player.refused(re)
-        else:
-            return
-        self.playing.wake()
-
-    def met(self, peer: str, facts: PeerFacts) -> None:
-        """Keep who a peer is."""
-        self._tap.met(peer, facts)
-
-    def close(self) -> None:
-        """The session has ended."""
-        self.playing.end()
-        self._tap.close()

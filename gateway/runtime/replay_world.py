@@ -1,6 +1,7 @@
 """The world of a replay: peers are recordings, or live where that is asked for, and everything else is as it is live.
 
-Owns one `Playing` a session, and the reports of those that have ended.
+Owns one `Playing` a session, the live peers that take over where a recording has no answer, and the reports of sessions
+that have ended.
 """
 
 from __future__ import annotations
@@ -8,24 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
-from gateway.replay.player import Matching, Player
-from gateway.replay.playing import Playing, PlayingTap
+from gateway.replay.account import account
+from gateway.replay.misses import MissPolicy
+from gateway.replay.player import Player
+from gateway.replay.player_tap import PlayerTap
+from gateway.replay.playing import Playing
+from gateway.replay.recollection import Recollection
+from gateway.replay.service import Service
 from gateway.runtime.world import World
 from recordings.divergence import Report
-from recordings.form import Forms
 from recordings.gate import Strength, strength_for
 from recordings.script import Script
 from transports.base import Hello
 
 if TYPE_CHECKING:
+    from gateway.calls.call import Call
     from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Tap
     from gateway.config.model import Config
-
-Mode: TypeAlias = Literal["replay", "lenient"]
+    from gateway.config.peer import PeerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +41,15 @@ class ReplayOptions:
     path: Path
     strength: Strength | None = None
     """None: what suits the recording."""
-    mode: Mode = "replay"
+    misses: MissPolicy = field(default_factory=MissPolicy)
     pace: float = 0.0
     """1.0: with the pauses that were recorded; 0: without any."""
     patience_s: float = 10.0
     """How long a recorded request is waited for that an answer depends on."""
     live: frozenset[str] = field(default_factory=frozenset[str])
     """Peers that are not replayed."""
+    services: dict[str, PeerConfig] = field(default_factory=dict[str, "PeerConfig"])
+    """How the peers are reached that take over on a miss."""
 
 
 class ReplayWorld(World):
@@ -57,44 +65,61 @@ class ReplayWorld(World):
         options: ReplayOptions,
         on_report: Callable[[Report], None] | None = None,
     ) -> None:
+        """`on_report` is called when a session has ended."""
         super().__init__(config, record_dir=record_dir, exact_dir=exact_dir)
         self.script = script
         self.replay = options
-        self.on_report = on_report
-        """Called when a session has ended."""
-        self._memo = Matching({}, {})
-        self._forms = Forms(script.profile)
-        self.playing: list[Playing] = []
+        self._on_report = on_report
+        self._recollection = Recollection(script)
+        self._services: dict[Playing, dict[str, Peer]] = {}
+        """Live peers that have taken over, of each session."""
+        self._live: set[Peer] = set()
 
     def tap(self, hello: Hello) -> Tap:
         """Return the tap of a new session, with a player of its own."""
         inner = super().tap(hello)
         options = self.replay
         player = Player(
-            self.script,
+            self._recollection,
             strength=options.strength or strength_for(self.script),
             path=str(options.path),
-            mode=options.mode,
-            strict=options.mode != "lenient",
-            live_profile_forms=self._forms,
+            misses=options.misses,
             redact=self.redactor.body,
-            memo=self._memo,
         )
         loop = asyncio.get_running_loop()
         playing = Playing(player, loop, pace=options.pace, patience_s=options.patience_s)
-        playing.on_end = lambda: self._ended(playing)
-        self.playing.append(playing)
-        return PlayingTap(inner, playing)
+        playing.on_end = partial(self._ended, playing)
+        playing.on_divert = partial(self._divert, playing)
+        self._services[playing] = {}
+        return PlayerTap(inner, playing)
 
     def _ended(self, playing: Playing) -> None:
-        self.playing.remove(playing)
-        if self.on_report is not None:
-            self.on_report(playing.player.report())
+        for peer in self._services.pop(playing).values():
+            peer.stop()
+        if self._on_report is not None:
+            self._on_report(account(playing.player))
+
+    def _divert(self, playing: Playing, recorded: Peer, call: Call) -> None:
+        """Let a live peer answer a call that its recording cannot answer."""
+        session = call.session
+        services = self._services[playing]
+        live = services.get(recorded.name)
+        if live is None:
+            config = self.replay.services[recorded.name]
+            live = services[recorded.name] = Service(
+                recorded, config, self, client=recorded.client, playing=playing
+            )
+            live.sessions.append(session)
+            self._live.add(live)
+        recorded.forget(call)
+        call.peer = call.peer_id = None
+        session.submit(call, live)
+        self.later(live.config.call_timeout_s, partial(_expire, live, call))
 
     def connect(self, peer: Peer) -> None:
         """Let a recorded peer come, or open a live one."""
         playing = self._playing_of(peer)
-        if playing is None or peer.name in self.replay.live:
+        if playing is None:
             super().connect(peer)
         else:
             playing.connect(peer)
@@ -102,11 +127,19 @@ class ReplayWorld(World):
     def disconnect(self, peer: Peer) -> None:
         """Let a peer go."""
         playing = self._playing_of(peer)
-        if playing is None or peer.name in self.replay.live:
+        if playing is None:
             super().disconnect(peer)
         else:
             playing.disconnect(peer)
 
     def _playing_of(self, peer: Peer) -> Playing | None:
-        tap = peer.sessions[0].tap if peer.sessions else None
-        return tap.playing if isinstance(tap, PlayingTap) else None
+        """Who plays a peer; None where it is live."""
+        if peer in self._live or peer.name in self.replay.live or not peer.sessions:
+            return None
+        tap = peer.sessions[0].tap
+        return tap.playing if isinstance(tap, PlayerTap) else None
+
+
+def _expire(live: Peer, call: Call) -> None:
+    if live.awaits(call):
+        call.session.expire(call)

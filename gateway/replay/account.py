@@ -1,0 +1,55 @@
+"""The account of one replay: what came again, what did not, and where it first differed.
+
+Owns the counting. The divergences themselves were told by the player while it played.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gateway.replay.player import Player
+from recordings.divergence import NO_LANE, Divergence, Report
+
+
+def account(player: Player, *, aborted: str = "") -> Report:
+    """Return what has come of a replay so far."""
+    script = player.script
+    unplayed: Counter[str] = Counter()
+    told = {each.recorded for each in player.divergences}
+    divergences = list(player.divergences)
+    of = 0
+    for arrival in script.awaited:
+        of += 1
+        if player.has_come(arrival.seq):
+            continue
+        unplayed[arrival.lane or NO_LANE] += 1
+        if arrival.kind == "request" and arrival.seq not in told:
+            missing = Divergence(
+                cls="missing",
+                lane=arrival.lane or None,
+                peer=arrival.peer or None,
+                method=arrival.method,
+                name=arrival.name or None,
+                recorded=arrival.seq,
+                last_given=player.last_given(arrival.lane),
+            )
+            divergences.append(missing)
+    for delivery in script.deliveries.values():
+        if not delivery.is_loose:
+            of += 1
+            if not player.has_come(delivery.seq):
+                unplayed[delivery.lane or NO_LANE] += 1
+    return Report(
+        path=player.path,
+        mode=player.misses.mode,
+        served=of - sum(unplayed.values()),
+        of=of,
+        lanes=tuple(dict.fromkeys(one.lane or None for one in script.awaited)),
+        unplayed=dict(unplayed),
+        relaxed=player.relaxed,
+        ambiguous=player.ambiguous,
+        live_calls=player.live_calls,
+        races=sum(each.cls == "race" for each in divergences),
+        divergences=tuple(divergences),
+        aborted=aborted,
+    )

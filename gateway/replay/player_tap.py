@@ -1,0 +1,122 @@
+"""The tap of a replayed session: every live frame passes it on its way to the recorder, and the player sees it.
+
+Owns which frames concern a player. Records nothing itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from gateway.calls.ports import Tap
+from gateway.protocol import jsonrpc
+from gateway.replay.playing import Playing
+from gateway.replay.rewire import under_id
+from recordings.header import PeerFacts
+from transports.base import Id
+
+
+class PlayerTap:
+    """A tap that lets a player see every frame of its session. Implements `calls.ports.Tap`."""
+
+    def __init__(self, tap: Tap, playing: Playing) -> None:
+        self._tap = tap
+        self.playing = playing
+        self.accepting = tap.accepting
+        self.must_keep = tap.must_keep
+        self.at = 0
+
+    def now(self) -> int:
+        """Return monotonic nanoseconds since the session's start."""
+        return self._tap.now()
+
+    def record(
+        self,
+        kind: str,
+        way: str,
+        body: bytes = b"",
+        *,
+        peer: str = "",
+        life: int = 1,
+        id: Id | UnsetType | None = UNSET,  # noqa: A002 - the field's name in the contract
+        re: int | None = None,
+        parent: int | None = None,
+        after: int | None = None,
+        op: int | None = None,
+        method: str = "",
+        name: str = "",
+        lane: str = "",
+        flags: tuple[str, ...] = (),
+        x: dict[str, Any] | None = None,
+    ) -> int:
+        """Record one frame, and tell the player of it."""
+        playing = self.playing
+        if playing.is_unrecorded:
+            return 0
+        if way == "peer>" and re in playing.diverted:
+            recorded, wire = playing.diverted[re]
+            id, body, after = wire, under_id(body, wire), recorded.delivered  # noqa: A001 - as above
+            flags = (*flags, "live")
+        seq = self._tap.record(
+            kind, way, body, peer=peer, life=life, id=id, re=re, parent=parent, after=after, op=op, method=method,
+            name=name, lane=lane, flags=flags, x=x,
+        )  # fmt: skip
+        self.at = self._tap.at
+        if seq >= 0:
+            self._see(seq, kind, way, body, peer, re, method, name, lane)
+        return seq
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """As `record`."""
+        if self.playing.is_unrecorded or (way == "peer>" and re in self.playing.diverted):
+            return self.record(
+                kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name
+            )
+        seq = self._tap.plain(kind, way, body, peer, id, re, after, method, name)
+        self.at = self._tap.at
+        if seq >= 0:
+            self._see(seq, kind, way, body, peer, re, method, name, "")
+        return seq
+
+    def _see(
+        self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str
+    ) -> None:  # fmt: skip
+        player = self.playing.player
+        if kind == "request":
+            if way == "peer>":
+                player.questioned(seq)
+                return
+            if way == ">core":
+                return
+            player.asked(
+                seq,
+                peer=peer,
+                lane=lane,
+                method=method,
+                name=name,
+                params=bytes(jsonrpc.read(body).params),
+                is_own=way == ">peer",
+            )
+        elif way == "core>":
+            if method == "notifications/cancelled":
+                player.cancelled(re)
+            elif kind in ("response", "error"):
+                player.replied(re, body)
+        elif way == ">core" and kind == "error":
+            player.refused(re)
+        else:
+            return
+        self.playing.wake()
+
+    def met(self, peer: str, facts: PeerFacts) -> None:
+        """Keep who a peer is."""
+        self._tap.met(peer, facts)
+
+    def close(self) -> None:
+        """The session has ended."""
+        self.playing.end()
+        self._tap.close()

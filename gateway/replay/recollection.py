@@ -1,0 +1,93 @@
+"""What is known of the recorded requests of one script, worked out when it is first asked for and kept.
+
+Owns forms, outcomes, neighbours and tools: whatever depends on the recording alone, so that any number of replays share
+it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from gateway.protocol import jsonrpc
+from gateway.replay.tools import ToolBook
+from recordings.divergence import Near
+from recordings.errors import RecordingError
+from recordings.form import Form, Forms, form_of
+from recordings.matching import Live
+from recordings.near import Nearest, Request
+from recordings.script import Script
+
+MOST_NEAR = 3
+
+
+class Recollection:
+    """One script, remembered."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.live_forms = Forms(script.profile)
+        """Forms of live requests, which are alike from replay to replay."""
+        self.contested: frozenset[int] | None = None
+        """Requests that others equal in key and not in outcome; None until the matcher has said which."""
+        self._forms: dict[int, Form] = {}
+        self._outcomes: dict[int, bytes] = {}
+
+    def params(self, seq: int) -> bytes:
+        """The params of a recorded request; empty where they cannot be read."""
+        try:
+            return bytes(jsonrpc.read(self.script.body(seq)).params)
+        except (jsonrpc.BadMessage, RecordingError):
+            return b""
+
+    def form(self, seq: int) -> Form:
+        """The form of a recorded request."""
+        form = self._forms.get(seq)
+        if form is None:
+            arrival = self.script.arrivals[seq]
+            form = self._forms[seq] = form_of(
+                self.script.profile,
+                arrival.method,
+                arrival.name or None,
+                self.params(seq),
+                peer=arrival.peer or None,
+            )
+        return form
+
+    def outcome(self, seq: int) -> bytes:
+        """Everything that a request led to, but for ids: equal where it does not matter which one is taken."""
+        known = self._outcomes.get(seq)
+        if known is None:
+            parts = [said(self.script.body(one)) for one in self.script.caused_by(seq)]
+            known = self._outcomes[seq] = b"\n".join(parts)
+        return known
+
+    @cached_property
+    def tools(self) -> ToolBook:
+        """The recorded tools."""
+        return ToolBook(self.script)
+
+    def near(self, live: Live, params: bytes) -> list[Near]:
+        """The recorded requests that a live one resembles most."""
+        found = self._nearest.of(live.peer or None, live.method, live.name or None, params, most=MOST_NEAR)
+        return [
+            Near(seq=one.seq, lane=self.script.arrivals[one.seq].lane or None, distance=one.distance)
+            for one in found
+        ]
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        requests = [
+            Request(one.seq, one.peer or None, one.method, one.name or None)
+            for one in self.script.arrivals.values()
+            if one.kind == "request" and not one.is_own
+        ]
+        return Nearest(self.script.profile, requests, self.params)
+
+
+def said(message: bytes) -> bytes:
+    """What a message says, without its id."""
+    try:
+        envelope = jsonrpc.read(message)
+    except jsonrpc.BadMessage:
+        return message
+    return bytes(envelope.result or envelope.error or envelope.params)
