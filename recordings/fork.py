@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from recordings.difference import Change, replaced
-from recordings.errors import MissingBlobError, RecordingError
+from recordings.difference import Change
+from recordings.edits import Edit, edited, wrong
+from recordings.errors import MissingBlobError
 from recordings.frame import Frame
 from recordings.header import Header, Parent
 from recordings.reader import Recording
 from recordings.segment import through
 from recordings.store import Recorder, Redacts
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Another value at one place of a frame's body: a JSON Pointer from the root of the message, and JSON."""
-
-    seq: int
-    pointer: str
-    value: bytes
 
 
 @dataclass(slots=True)
@@ -47,29 +39,6 @@ class Forked:
     """Frames whose body was gone already."""
 
 
-def edit_of(text: str) -> Edit:
-    """An edit as people write it: `204:/result/content/0/text="no"`, the value in JSON. Raises `RecordingError`."""
-    place, sign, value = text.partition("=")
-    seq, colon, pointer = place.partition(":")
-    if not sign or not colon or not (seq.isascii() and seq.isdigit()) or (pointer and pointer[0] != "/"):
-        raise _wrong(f"`{text}` names no place and value: write SEQ:/POINTER=JSON, as in `204:/result/n=1`")
-    while not _is_json(value):
-        # A name in the pointer may hold the sign too.
-        more, sign, value = value.partition("=")
-        pointer += f"={more}"
-        if not sign:
-            raise _wrong(f"the value in `{text}` is no JSON: a text needs quotes of its own")
-    return Edit(int(seq), pointer, value.encode())
-
-
-def _is_json(text: str) -> bool:
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
-
-
 def fork(
     recording: Recording,
     out: Path,
@@ -82,8 +51,8 @@ def fork(
 ) -> Forked:
     """Write a recording of the frames up to number `at` (None: all), sealed, with `recording` as its parent.
 
-    `session` is the new one's name. An edited frame is flagged `synthetic` and lists the places in `x["edited"]`; a
-    last frame of kind `mark` holds all edits. What is edited goes through the redactor.
+    `session` is the new one's name. An edited frame says so, see `edits`; a last frame of kind `mark` holds all
+    edits. What is edited goes through the redactor.
 
     Raises:
         RecordingError: There is no such frame or place, `out` cannot be written, or the recording is damaged.
@@ -123,41 +92,15 @@ def _last(recording: Recording, at: int | None) -> int:
     if at is None:
         return last
     if not 0 <= at <= last or not recording.frames:
-        raise _wrong(f"the recording has no frame {at}: its last one is {last}", seq=at)
+        raise wrong(f"the recording has no frame {at}: its last one is {last}", seq=at)
     return at
 
 
 def _try(recording: Recording, wanted: dict[int, list[Edit]], last: int) -> None:
     for seq, edits in wanted.items():
         if seq > last:
-            raise _wrong(f"frame {seq} is to be changed, and the fork ends before it, at {last}", seq=seq)
+            raise wrong(f"frame {seq} is to be changed, and the fork ends before it, at {last}", seq=seq)
         edited(with_body(recording, recording.frame(seq), []), edits)
-
-
-def edited(frame: Frame, edits: Sequence[Edit]) -> tuple[Frame, list[Change]]:
-    """A frame, given with its body, with its edits in it, and what changed. Raises `RecordingError`."""
-    if frame.kind == "raw" or not bytes(frame.body):
-        raise _wrong(f"frame {frame.seq} holds no message that could be changed", seq=frame.seq)
-    body = bytes(frame.body)
-    changes: list[Change] = []
-    for edit in edits:
-        try:
-            body, change = replaced(body, edit.pointer, edit.value)
-        except (ValueError, RecursionError) as why:
-            raise _wrong(f"frame {frame.seq} cannot be changed: {why}", seq=frame.seq) from None
-        changes.append(change)
-    places = [*(frame.x or {}).get("edited", ()), *(change.pointer for change in changes)]
-    made = msgspec.structs.replace(
-        frame,
-        body=msgspec.Raw(body),
-        flags=frame.flags if "synthetic" in frame.flags else (*frame.flags, "synthetic"),
-        # They were made of the body that it had.
-        params_hash=None,
-        key=None,
-        nth=None,
-        x={**(frame.x or {}), "edited": places},
-    )
-    return made, changes
 
 
 def _ended(frame: Frame, last: int) -> Frame:
@@ -211,7 +154,3 @@ def with_body(recording: Recording, frame: Frame, missing: list[int]) -> Frame:
         missing.append(frame.seq)
         return frame
     return msgspec.structs.replace(frame, body=msgspec.Raw(body), blob=None)
-
-
-def _wrong(message: str, **details: object) -> RecordingError:
-    return RecordingError(message, code="invalid_request", details=dict(details))

@@ -15,7 +15,8 @@ from gateway.cli.output import DONE, WRONG_USE, CliError, counted, examples, pri
 from gateway.cli.reading import opened, telling
 
 if TYPE_CHECKING:
-    from recordings.fork import Edit, Forked
+    from recordings.edits import Edit
+    from recordings.fork import Forked
 
 
 def register(app: typer.Typer) -> None:
@@ -78,8 +79,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _edits(given: list[str]) -> list[Edit]:
+    from recordings.edits import edit_of
     from recordings.errors import RecordingError
-    from recordings.fork import edit_of
 
     try:
         return [edit_of(each) for each in given]

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from recordings.edits import Edit, edit_of, edited, unedited
 from recordings.errors import RecordingError
-from recordings.fork import Edit, edit_of, fork
+from recordings.fork import fork
 from recordings.header import Header
 from recordings.reader import open_recording
 from recordings.redaction import Redactor
@@ -69,7 +70,7 @@ def test_an_edit_changes_one_place_and_is_told_in_the_frame_and_in_the_mark(tmp_
     frames = list(open_recording(tmp_path / "f"))
     assert msgspec.json.decode(frames[1].body) == {"id": 1, "result": {"text": "two", "new": [1]}}
     assert frames[1].flags == ("synthetic",)
-    assert frames[1].x == {"edited": ["/result/text", "/result/new"]}
+    assert frames[1].x == {"edited": {"places": ["/result/text", "/result/new"], "flags": []}}
     assert frames[-1].x == {
         "event": "forked",
         "session": "test",
@@ -91,6 +92,18 @@ def test_what_was_made_of_the_old_body_does_not_stay(tmp_path: Path) -> None:
     fork(open_recording(path), tmp_path / "f", session="t", edits=[edit_of("0:/params/n=2")])
     made = next(iter(open_recording(tmp_path / "f")))
     assert (made.params_hash, made.key, made.nth) == (None, None, None)
+
+
+def test_who_compares_can_look_past_the_mark_of_an_edit() -> None:
+    was = frame(0, b'{"n":1}', "response", flags=("late",), x={"why": "slow"})
+    once, _ = edited(was, [edit_of("0:/n=2")])
+    twice, _ = edited(once, [edit_of("0:/m=3")])
+    assert twice.flags == ("late", "synthetic")
+    assert twice.x == {"why": "slow", "edited": {"places": ["/n", "/m"], "flags": ["late"]}}
+    seen = unedited(twice)
+    assert (seen.flags, seen.x, bytes(seen.body)) == (("late",), {"why": "slow"}, b'{"n":2,"m":3}')
+    assert unedited(was) is was
+    assert unedited(edited(frame(0, b"{}"), [edit_of("0:/n=2")])[0]).x is None
 
 
 def test_an_edit_may_make_a_body_one_for_a_blob_and_back(tmp_path: Path) -> None:
