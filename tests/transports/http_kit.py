@@ -28,6 +28,7 @@ META: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
 }
+FAST = HttpOptions(retry_s=0.01, close_s=1.0)
 CLIENT: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
@@ -221,6 +222,22 @@ async def scripted(script: Script) -> AsyncGenerator[ScriptedServer]:
         listener.close()
         await server.stop()
         await listener.wait_closed()
+
+
+async def legacy(seen: Seen, session: str | None = "s1") -> bool:
+    """Answer the handshake, the GET and the DELETE as a plain server does; say whether that was it."""
+    headers = [] if session is None else [("mcp-session-id", session)]
+    if seen.method == "GET" and "last-event-id" not in seen.headers:
+        await seen.answer(405)
+    elif seen.method == "DELETE":
+        await seen.answer(200)
+    elif seen.method == "POST" and "id" not in seen.message:
+        await seen.answer(202)
+    elif seen.method == "POST" and seen.message.get("method") == "initialize":
+        await seen.result({"protocolVersion": LEGACY}, *headers)
+    else:
+        return False
+    return True
 
 
 def linked(
