@@ -1,12 +1,13 @@
 """What the peers of one session offer, under which names a core sees it, and who owns a name.
 
-Owns naming: filter, rename, prefix, collisions. Names are stable (they follow the configuration, never the order
-of connecting) and reversible (a qualified name always reaches its peer, listed or not). Fetches nothing.
+Owns naming: filter, rename, prefix, collisions. Names are stable (they follow the configuration; one that was listed
+stays its owner's for the session, whoever comes or goes) and reversible (a qualified name always reaches its peer,
+listed or not). Fetches nothing.
 """
 
 from __future__ import annotations
 
-import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,35 +20,31 @@ from msgspec import Raw
 
 from gateway.calls import param_headers
 from gateway.calls.accepted import Verdict
+from gateway.calls.listing import Item, fits, read_members, read_page
+from gateway.calls.odd_names import confusable, odd
 from gateway.protocol import mcp
 
 if TYPE_CHECKING:
     from gateway.calls.results import Results
     from gateway.config.model import CatalogConfig
-    from gateway.config.peer import PeerConfig
+    from gateway.config.peer import PeerConfig, ToolsConfig
 
-_members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
+_NAMED = ("tools/list", "prompts/list")
+"""Lists whose items are renamed and prefixed; those of the others are told apart by URI."""
 _ANNOTATION = param_headers.ANNOTATION.encode()
 _OUTPUT = b'"outputSchema"'
 MOST_TOLD = 1000
 """Sentences that are remembered as told; a peer whose list always changes is told of again."""
 MOST_ANNOTATED = 10_000
 """Tools of which it is remembered that arguments of theirs travel as headers."""
-LONGEST_NAME = 128
-"""The longest name that the specification lets a tool have."""
 
 Judge = Callable[[str, str, bytes], Verdict | bool | None]
 """(peer, tool name, definition) -> true where it is held back; a verdict says why, or what is told of it."""
+MOST_GIVEN = 20_000
+"""Names of one list that stay their owner's; those beyond may change when another peer begins to offer the same."""
 MOST_DECIDED = 4096
 """Verdicts of one session that are recorded."""
-
-
-class Listing(msgspec.Struct):
-    """A page of a list: its items verbatim, and where the next page starts."""
-
-    items: list[Raw]
-    next_cursor: str | None
 
 
 class _Tool(msgspec.Struct):
@@ -60,49 +57,18 @@ class _Tool(msgspec.Struct):
 _read_tool: msgspec.json.Decoder[_Tool] = msgspec.json.Decoder(_Tool)
 
 
-def read_page(method: str, result: bytes) -> Listing:
-    """Return a page of `tools/list` and the like.
-
-    Raises:
-        msgspec.ValidationError: If the result is not of that shape.
-    """
-    members = _members.decode(result)
-    items = msgspec.json.decode(members.get(mcp.LIST_METHODS[method], Raw(b"[]")), type=list[Raw])
-    cursor = members.get("nextCursor")
-    return Listing(items, msgspec.json.decode(cursor, type=str | None) if cursor is not None else None)
-
-
-@dataclass(slots=True)
-class Item:
-    """One thing that a peer offers."""
-
-    peer: str
-    original: str
-    """Its name at the peer; the URI of a resource, the template of a template."""
-    raw: bytes
-    """The definition, verbatim."""
-    bare: str = ""
-    """Its name after renaming, before any prefix."""
-    offered: str = ""
-    """Its name for cores; empty where it is not offered."""
-    held: bool = False
-    """Whether it is kept back until somebody accepts its changed definition."""
-
-    def listed(self) -> bytes:
-        """Return the definition as cores see it."""
-        if self.offered == self.original:
-            return self.raw
-        members = _members.decode(self.raw)
-        members["name"] = Raw(msgspec.json.encode(self.offered))
-        return msgspec.json.encode(members)
-
-
 @dataclass(slots=True)
 class _Kind:
     """All items of one list method, by peer."""
 
     by_peer: dict[str, list[Item]] = field(default_factory=dict[str, "list[Item]"])
     offered: dict[str, Item] = field(default_factory=dict[str, Item])
+    given: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Names that cores have been told, with peer and original name of whom they mean."""
+    changes: Counter[str] = field(default_factory=Counter[str])
+    """How often each peer's list has changed."""
+    outdated: set[str] = field(default_factory=set[str])
+    """Peers whose list has changed while it was fetched."""
     stale: bool = True
 
 
@@ -123,6 +89,8 @@ class Catalog:
         self._results = results
         self._headers: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}
         self._told: set[str] = set()
+        self._first = ""
+        """The peer whose names were told as they are, before there were others."""
         self.notices: list[str] = []
         """Sentences for people: collisions and odd names. The session records and clears them."""
         self.verdicts: list[tuple[str, str, Verdict]] = []
@@ -143,23 +111,48 @@ class Catalog:
             and self._judge is None
         )
 
+    def keep_names(self, before: Catalog) -> None:
+        """Go on with the names that cores were told before a reload, where the rules for them are the same."""
+        if (before._config.prefix, before._config.separator) != (self._config.prefix, self._config.separator):
+            return
+        same = {
+            name
+            for name, peer in self._peers.items()
+            if name in before._peers and _rules(peer) == _rules(before._peers[name])
+        }
+        for method, kind in before._kinds.items():
+            given = {name: whose for name, whose in kind.given.items() if whose[0] in same}
+            self._kinds[method].given = given
+        first = next(iter(before._peers)) if before.is_plain else before._first
+        self._first = first if first in same else ""
+
     def knows(self, peer: str, method: str) -> bool:
-        """Whether the peer's list has been put."""
-        return peer in self._kinds[method].by_peer
+        """Whether the peer's list has been put, and has not changed since it was asked for."""
+        kind = self._kinds[method]
+        return peer in kind.by_peer and peer not in kind.outdated
+
+    def changes(self, peer: str, method: str) -> int:
+        """Return how often the peer's list has changed: to be given to `put` as it was when the list was asked for."""
+        return self._kinds[method].changes[peer]
 
     def forget(self, peer: str, method: str) -> None:
         """The peer's list has changed: the next use must fetch it again. Until then only qualified names resolve."""
         kind = self._kinds[method]
         kind.stale = True
         kind.by_peer.pop(peer, None)
+        kind.outdated.discard(peer)
+        kind.changes[peer] += 1
 
-    def put(self, peer: str, method: str, items: Iterable[Raw]) -> None:
-        """Take in the whole list of one peer."""
+    def put(self, peer: str, method: str, items: Iterable[Raw], *, asked_at: int | None = None) -> None:
+        """Take in the whole list of one peer. `asked_at` is what `changes` was when it was asked for.
+
+        One that has changed meanwhile is used until it is fetched again.
+        """
         key = {"resources/list": "uri", "resources/templates/list": "uriTemplate"}.get(method, "name")
         found: list[Item] = []
         for raw in items:
             try:
-                name = msgspec.json.decode(_members.decode(raw).get(key, Raw(b'""')), type=str)
+                name = msgspec.json.decode(read_members.decode(raw).get(key, Raw(b'""')), type=str)
             except msgspec.DecodeError:
                 continue
             found.append(Item(peer, name, bytes(raw)))
@@ -168,6 +161,10 @@ class Catalog:
         kind = self._kinds[method]
         kind.by_peer[peer] = found
         kind.stale = True
+        if asked_at is None or asked_at == kind.changes[peer]:
+            kind.outdated.discard(peer)
+        else:
+            kind.outdated.add(peer)
 
     def observe(self, peer: str, result: bytes) -> None:
         """Take note of a page of tools that passes through untouched: `x-mcp-header` annotations, output schemas."""
@@ -197,8 +194,17 @@ class Catalog:
         )
 
     def items(self, method: str) -> list[Item]:
-        """Return what is offered, in the order of the configuration and then of each peer."""
-        return list(self._fresh(method).offered.values())
+        """Return what is offered, for cores to be told: in the order of the configuration and then of each peer."""
+        kind = self._fresh(method)
+        if method in _NAMED:
+            for name, item in kind.offered.items():
+                if name not in kind.given and len(kind.given) < MOST_GIVEN:
+                    kind.given[name] = item.peer, item.original
+        return list(kind.offered.values())
+
+    def refresh(self, method: str) -> None:
+        """See what there is to tell people of a list."""
+        self._fresh(method)
 
     def find(self, method: str, name: str) -> tuple[str, str] | None:
         """Return (peer, original name) of an offered name or a qualified one; None where nobody is known."""
@@ -247,7 +253,7 @@ class Catalog:
         if item is not None:
             return item.peer
         for template in self._fresh("resources/templates/list").offered.values():
-            if _fits(template.original, uri):
+            if fits(template.original, uri):
                 return template.peer
         return next(iter(self._peers)) if len(self._peers) == 1 else None
 
@@ -259,7 +265,7 @@ class Catalog:
         return kind
 
     def _name(self, method: str, kind: _Kind) -> None:
-        named = method in ("tools/list", "prompts/list")
+        named = method in _NAMED
         items = [item for peer in self._peers for item in kind.by_peer.get(peer, [])]
         if method == "tools/list":
             items = [item for item in items if self._is_offered(item)]
@@ -268,22 +274,41 @@ class Catalog:
             item.bare, item.offered = item.original, ""
             if named:
                 item.bare = self._bare(item)
-                self._look_odd(item.peer, item.bare)
+                self._tell(odd(item.peer, item.bare))
             owners.setdefault(item.bare, set()).add(item.peer)
-        if named:
-            self._tell_collisions(owners)
         if method == "tools/list":
-            self._tell_confusable(owners)
+            for sentence in confusable(owners):
+                self._tell(sentence)
         taken: dict[str, Item] = {}
+        if named:
+            taken = self._keep(kind, items)
+            self._tell_collisions(owners, taken)
+        kept = {(item.peer, item.original) for item in taken.values()}
+        fresh = [item for item in items if (item.peer, item.original) not in kept]
         prefixed = [
-            named and self._must_prefix(item.peer, collides=len(owners[item.bare]) > 1) for item in items
+            named and self._must_prefix(item.peer, collides=len(owners[item.bare]) > 1) for item in fresh
         ]
         # Qualified names first: a bare one that is in their way has a qualified one to fall back on.
-        for item in compress(items, prefixed):
+        for item in compress(fresh, prefixed):
             self._take(taken, item, f"{self._prefix(item.peer)}{item.bare}")
-        for item in compress(items, map(not_, prefixed)):
+        for item in compress(fresh, map(not_, prefixed)):
             self._take(taken, item, item.bare, named=named)
         kind.offered = {item.offered: item for item in items if item.offered}
+
+    def _keep(self, kind: _Kind, items: list[Item]) -> dict[str, Item]:
+        """Give every item the name that cores have been told, and return who has which.
+
+        A name whose owner is not there, for now perhaps, is taken too: it is not to mean another one's tool.
+        """
+        taken: dict[str, Item] = {}
+        told = {whose: name for name, whose in kind.given.items()}
+        for item in items:
+            name = told.get((item.peer, item.original), item.bare if item.peer == self._first else "")
+            if name and taken.setdefault(name, item) is item:
+                item.offered = name
+        for name, (peer, original) in kind.given.items():
+            taken.setdefault(name, Item(peer, original, b"", bare=name, offered=name))
+        return taken
 
     def _is_offered(self, item: Item) -> bool:
         """Whether a tool passes the filter and is not held back."""
@@ -315,17 +340,21 @@ class Catalog:
         elif winner.bare != item.bare:
             self._tell(f"`{item.bare}` of {item.peer} is not listed: {winner.peer} offers the name `{name}`")
 
-    def _tell_collisions(self, owners: Mapping[str, set[str]]) -> None:
+    def _tell_collisions(self, owners: Mapping[str, set[str]], taken: Mapping[str, Item]) -> None:
         for name, peers in owners.items():
             if len(peers) > 1:
-                self._tell(f"`{name}` is offered by {', '.join(sorted(peers))}: {self._rule()}")
+                rule = self._rule(taken[name].peer if name in taken else None)
+                self._tell(f"`{name}` is offered by {', '.join(sorted(peers))}: {rule}")
 
     def _must_prefix(self, peer: str, *, collides: bool) -> bool:
         if self._config.prefix == "always" or self._peers[peer].prefix:
             return True
         return self._config.prefix == "auto" and collides
 
-    def _rule(self) -> str:
+    def _rule(self, keeper: str | None) -> str:
+        if keeper is not None:
+            rest = "not listed" if self._config.prefix == "never" else "listed with the peer's name before it"
+            return f"{keeper} keeps it, as it was listed so before, and any other one is {rest}"
         if self._config.prefix == "never":
             return "the first peer in the configuration keeps it"
         return "each is listed with its peer's name before it"
@@ -344,45 +373,14 @@ class Catalog:
                 return original
         return name
 
-    def _look_odd(self, peer: str, name: str) -> None:
-        if not name:
-            self._tell(f"{peer} offers something without a name")
-        elif len(name) > LONGEST_NAME:
-            self._tell(f"{peer} offers a name of {len(name)} characters; clients may cut it: `{name[:40]}…`")
-        elif any(unicodedata.category(char) in ("Cc", "Cf") for char in name):
-            self._tell(f"{peer} offers a name with control characters: {name!r}")
-
-    def _tell_confusable(self, found: Iterable[str]) -> None:
-        alike: dict[str, list[str]] = {}
-        for name in found:
-            alike.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(name)
-        for names in alike.values():
-            if len(names) > 1:
-                self._tell(f"these names look alike: {', '.join(repr(name) for name in sorted(names))}")
-
     def _tell(self, sentence: str) -> None:
-        if sentence not in self._told:
+        if sentence and sentence not in self._told:
             if len(self._told) >= MOST_TOLD:
                 self._told.clear()
             self._told.add(sentence)
             self.notices.append(sentence)
 
 
-def _fits(template: str, uri: str) -> bool:
-    """Whether a URI can be an expansion of an RFC 6570 template: literal parts in order, anything between."""
-    parts: list[str] = []
-    rest = template
-    while "{" in rest:
-        literal, _, rest = rest.partition("{")
-        parts.append(literal)
-        _, _, rest = rest.partition("}")
-    parts.append(rest)
-    if not uri.startswith(parts[0]) or not uri.endswith(parts[-1]):
-        return False
-    at = len(parts[0])
-    for part in parts[1:-1]:
-        found = uri.find(part, at)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return at <= len(uri) - len(parts[-1]) or len(parts) == 1
+def _rules(config: PeerConfig) -> tuple[str | None, ToolsConfig]:
+    """Return what a peer's names depend on."""
+    return config.prefix, config.tools

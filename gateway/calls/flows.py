@@ -6,6 +6,7 @@ Owns those answers. Each flow is a generator of steps that reads top to bottom; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from msgspec import Raw
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.catalog import read_page
+from gateway.calls.listing import read_page
 from gateway.calls.request import Request, filtered_out, held_back, renamed
 from gateway.calls.steps import Ask, AskCore, Flow, Settle, run
 from gateway.calls.wants import level_of
@@ -49,6 +50,8 @@ class Flows:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._looking: dict[tuple[str, ...], list[tuple[Request, Callable[[], None]]]] = {}
+        """Lists that are being looked up, and who has come to wait for that."""
 
     def initialize(self, request: Request) -> None:
         """Answer `initialize`: one peer's own words, or what several can do together."""
@@ -186,11 +189,13 @@ class Flows:
         cursors: dict[str, str | None] = {}
         items: dict[str, list[Raw]] = {}
         sizes: dict[str, int] = {}
+        changes: dict[str, int] = {}
         seen: dict[str, set[str]] = {}
         asked = [peer for peer in peers if peer.is_ready and mcp.LIST_CAPABILITY[method] in peer.capabilities]
         for peer in asked:
             cursors[peer.name], items[peer.name], seen[peer.name] = None, [], set()
             sizes[peer.name] = 0
+            changes[peer.name] = session.catalog.changes(peer.name, method)
         for _ in range(MOST_PAGES):
             if not asked:
                 break
@@ -215,8 +220,8 @@ class Flows:
         for peer in asked:
             self.notice(f"{peer.name} has more than {MOST_PAGES} pages of `{method}`; the list ends there")
         for name, found in items.items():
-            session.catalog.put(name, method, found)
-        session.catalog.items(method)
+            session.catalog.put(name, method, found, asked_at=changes[name])
+        session.catalog.refresh(method)
         verdicts, session.catalog.verdicts = session.catalog.verdicts, []
         for peer_name, tool, verdict in verdicts:
             facts = {"decision": "held" if verdict.held else "told", "why": verdict.why}
@@ -257,7 +262,7 @@ class Flows:
         if call is None:
             return
 
-        def found(_: Any) -> None:
+        def found() -> None:
             if not call.is_open:
                 return
             owner = session.catalog.find(list_method, name)
@@ -276,7 +281,7 @@ class Flows:
             call.name = original
             session.submit(call, session.seats[peer].peer(session, request, original))
 
-        run(session, self._fetch_unknown(request, list_method), found)
+        self._look_up(request, (list_method,), found)
 
     def find_uri_then(self, request: Request, uri: str) -> None:
         """Fetch the lists of resources, then send the request to the peer that a URI belongs to."""
@@ -285,7 +290,7 @@ class Flows:
         if call is None:
             return
 
-        def found(_: Any) -> None:
+        def found() -> None:
             if not call.is_open:
                 return
             peer = session.catalog.find_uri(uri)
@@ -296,7 +301,7 @@ class Flows:
             elif not self._resumes(request, peer, uri):
                 session.submit(call, session.seats[peer].peer(session, request, uri))
 
-        run(session, self._fetch_unknown(request, "resources/list", "resources/templates/list"), found)
+        self._look_up(request, ("resources/list", "resources/templates/list"), found)
 
     def _resumes(self, request: Request, peer: str, name: str) -> bool:
         """Whether a request whose owner had to be looked up goes on with a suspended call, or cannot."""
@@ -306,12 +311,36 @@ class Flows:
             self._session.malformed(request, fault)
             return True
 
-    def _fetch_unknown(self, request: Request, *methods: str) -> Flow:
-        session = self._session
+    def _look_up(self, request: Request, methods: tuple[str, ...], *found: Callable[[], None]) -> None:
+        """Fetch those of the lists that nobody has fetched, and call `found`; whoever comes meanwhile waits for it."""
+        joined = self._looking.get(methods)
+        if joined is not None:
+            joined.extend((request, one) for one in found)
+            return
+        self._looking[methods] = []
+        run(self._session, self._fetch_unknown(request, methods), lambda _: self._looked(methods, found))
+
+    def _looked(self, methods: tuple[str, ...], found: tuple[Callable[[], None], ...]) -> None:
+        joined = self._looking.pop(methods)
+        if joined:
+            # What has changed while it was looked for is looked for again, once for all who have joined.
+            request = joined[0][0]
+            theirs = tuple(one for _, one in joined)
+            if any(self._unknown(request, method) for method in methods):
+                self._look_up(request, methods, *theirs)
+            else:
+                found = (*found, *theirs)
+        for one in found:
+            one()
+
+    def _fetch_unknown(self, request: Request, methods: tuple[str, ...]) -> Flow:
         for method in methods:
-            peers = [seat.lister(session, request) for seat in session.seats.values()]
-            unknown = [peer for peer in peers if not session.catalog.knows(peer.name, method)]
-            yield from self._fetch(method, unknown)
+            yield from self._fetch(method, self._unknown(request, method))
+
+    def _unknown(self, request: Request, method: str) -> list[Peer]:
+        session = self._session
+        peers = (seat.lister(session, request) for seat in session.seats.values())
+        return [peer for peer in peers if not session.catalog.knows(peer.name, method)]
 
     def _nobody(self, list_method: str, name: str) -> Fault:
         holder = self._session.catalog.held_by(name) if list_method == "tools/list" else None

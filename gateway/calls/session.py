@@ -513,7 +513,9 @@ class Session:
             self.seats[name] = seat
         for seat in before.values():
             seat.close(self)
+        names = self.catalog
         self.catalog = self._new_catalog()
+        self.catalog.keep_names(names)
         self.plain = self.catalog.is_plain
         self.is_straight = self.plain and self.results is None
         self.only = next(iter(self.seats.values())) if len(self.seats) == 1 else None

@@ -66,6 +66,109 @@ def test_a_name_of_two_peers_is_listed_by_the_rule_and_told(prefix: Prefix, list
     assert subject.find(TOOLS, "add") == (("a", "add") if prefix == "never" else None)
 
 
+def test_a_name_that_was_listed_stays_its_owners_when_another_peer_begins_to_offer_it() -> None:
+    for newcomer, owner in (("a", "b"), ("b", "a")):
+        subject = catalog("ab")
+        subject.put(owner, TOOLS, raws("add"))
+        assert names(subject) == ["add"]
+        subject.put(newcomer, TOOLS, raws("add", "run"))
+
+        assert sorted(names(subject)) == sorted(["add", f"{newcomer}__add", "run"])
+        assert subject.find(TOOLS, "add") == (owner, "add")
+        assert subject.find(TOOLS, f"{newcomer}__add") == (newcomer, "add")
+        (notice,) = [notice for notice in subject.notices if "offered by a, b" in notice]
+        assert f"{owner} keeps it" in notice
+
+
+def test_a_name_that_was_listed_with_its_peers_keeps_that_when_it_is_the_only_one_left() -> None:
+    subject = catalog("ab")
+    for peer_ in "ab":
+        subject.put(peer_, TOOLS, raws("add"))
+    assert names(subject) == ["a__add", "b__add"]
+    subject.put("b", TOOLS, [])
+    assert names(subject) == ["a__add"]
+
+
+def test_a_name_whose_owner_is_away_never_means_another_ones_tool() -> None:
+    subject = catalog("abc")
+    subject.put("a", TOOLS, raws("add"))
+    assert names(subject) == ["add"]
+    subject.forget("a", TOOLS)
+    subject.put("b", TOOLS, raws("add"))
+    assert names(subject) == ["b__add"]
+    assert subject.find(TOOLS, "add") is None
+    subject.put("a", TOOLS, raws("add"))
+    assert names(subject) == ["add", "b__add"]
+
+
+def test_without_prefixes_the_name_stays_its_owners_too() -> None:
+    subject = catalog("ab", prefix="never")
+    subject.put("b", TOOLS, raws("add"))
+    assert names(subject) == ["add"]
+    subject.put("a", TOOLS, raws("add"))
+
+    assert subject.find(TOOLS, "add") == ("b", "add")
+    assert subject.find(TOOLS, "a__add") == ("a", "add")
+    assert any("b keeps it" in notice and "not listed" in notice for notice in subject.notices)
+
+
+def test_what_nobody_was_told_does_not_count() -> None:
+    subject = catalog("ab")
+    subject.put("a", TOOLS, raws("add"))
+    subject.refresh(TOOLS)
+    assert subject.find(TOOLS, "add") == ("a", "add")
+    subject.put("b", TOOLS, raws("add"))
+
+    assert names(subject) == ["a__add", "b__add"]
+
+
+def test_names_outlive_a_reload_where_the_rules_for_them_are_the_same() -> None:
+    before = catalog("ab")
+    before.put("a", TOOLS, raws("add"))
+    before.put("b", TOOLS, raws("run"))
+    assert names(before) == ["add", "run"]
+    after = catalog({"c": peer(), "a": PeerConfig(command=["other"]), "b": peer(prefix="own")})
+    after.keep_names(before)
+    for each in "abc":
+        after.put(each, TOOLS, raws("add", "run"))
+
+    assert sorted(names(after)) == sorted(["add", "a__run", "own__add", "own__run", "c__add", "c__run"])
+
+
+def test_the_names_of_the_only_peer_stay_when_others_join_it() -> None:
+    before = catalog("a")
+    assert before.is_plain
+    for again in range(2):
+        after = catalog("ba")
+        after.keep_names(before)
+        after.put("a", TOOLS, raws("add"))
+        after.put("b", TOOLS, raws("add"))
+        assert names(after) == ["b__add", "add"], again
+        before = after
+
+
+def test_names_begin_anew_where_another_rule_holds() -> None:
+    before = catalog("ab")
+    before.put("a", TOOLS, raws("add"))
+    names(before)
+    after = catalog("ab", prefix="always")
+    after.keep_names(before)
+    after.put("a", TOOLS, raws("add"))
+
+    assert names(after) == ["a__add"]
+
+
+def test_a_list_that_changed_while_it_was_fetched_is_used_until_it_is_fetched_again() -> None:
+    subject = catalog("ab")
+    asked_at = subject.changes("a", TOOLS)
+    subject.forget("a", TOOLS)
+    subject.put("a", TOOLS, raws("add"), asked_at=asked_at)
+    assert not subject.knows("a", TOOLS)
+    assert names(subject) == ["add"]
+    subject.put("a", TOOLS, raws("add"), asked_at=subject.changes("a", TOOLS))
+    assert subject.knows("a", TOOLS)
+
+
 def test_a_qualified_name_reaches_its_peer_whether_listed_or_not() -> None:
     subject = catalog("ab")
 
@@ -253,18 +356,20 @@ def filled(offers: dict[str, list[str]], order: list[str], prefix: Prefix) -> Ca
 
 
 @given(OFFERS, st.permutations(PEERS), st.lists(st.sampled_from(PEERS), max_size=4), PREFIXES)
-def test_names_do_not_depend_on_the_order_in_which_peers_come_and_go(
+def test_names_do_not_depend_on_the_order_in_which_peers_come_and_no_one_changes_when_others_go(
     offers: dict[str, list[str]], order: list[str], restarts: list[str], prefix: Prefix
 ) -> None:
     first, second = filled(offers, list(PEERS), prefix), filled(offers, order, prefix)
+    told = {(i.peer, i.original): i.offered for i in first.items(TOOLS)}
+    assert {(i.peer, i.original): i.offered for i in second.items(TOOLS)} == told
     for name in restarts:
         second.forget(name, TOOLS)
-        second.items(TOOLS)
+        for item in second.items(TOOLS):
+            assert told.get((item.peer, item.original), item.offered) == item.offered
         second.put(name, TOOLS, raws(*offers[name]))
 
-    assert [(i.peer, i.offered) for i in first.items(TOOLS)] == [
-        (i.peer, i.offered) for i in second.items(TOOLS)
-    ]
+    after = {(i.peer, i.original): i.offered for i in second.items(TOOLS)}
+    assert after | told == after
 
 
 @given(OFFERS, PREFIXES)

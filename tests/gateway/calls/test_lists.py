@@ -154,6 +154,61 @@ def test_a_name_is_looked_up_where_nothing_was_listed_yet() -> None:
     assert (error["code"], error["data"]["reason"]) == (-32602, "unknown_name")
 
 
+def listed_at(service: Service, method: str = "tools/list") -> list[Message]:
+    """Take the requests for a list that a silent peer has got."""
+    return [message for message in service.wire.got if message["method"] == method]
+
+
+def test_who_looks_for_a_name_while_another_does_waits_for_it_and_lists_are_fetched_once() -> None:
+    a, b = Service(tools=["run"]), Service(tools=["walk"])
+    pages = a.lists.pop("tools/list")
+    desk = Desk({"a": a, "b": b})
+    core = desk.core()
+    for number, name in enumerate(("walk", "run", "swim"), 1):
+        core.calls(name, id=number)
+    (asked,) = listed_at(a)
+    a.answers(asked, {"tools": pages[0]})
+    a.answers(a.gets("tools/call"), text("ran"))
+    b.answers(b.gets("tools/call"), text("walked"))
+
+    assert core.gets()["id"] == 3
+    assert [message["id"] for message in core.got] == [2, 1]
+    assert len(desk.frames("request", way=">peer", method="tools/list")) == 2
+
+
+def test_a_list_that_changes_while_others_are_awaited_is_fetched_again_for_those_who_came_later() -> None:
+    a, b = Service(), Service(tools=["walk"])
+    desk = Desk({"a": a, "b": b})
+    core = desk.core()
+    core.calls("walk", id=1)
+    (asked,) = listed_at(a)
+    b.lists["tools/list"] = [[{"name": "fly"}]]
+    b.tells("notifications/tools/list_changed")
+    core.calls("fly", id=2)
+    a.answers(asked, {"tools": []})
+    called = [message["params"]["name"] for message in b.wire.got]
+    assert called == ["walk", "fly"]
+    assert core.gets("notifications/tools/list_changed")
+    core.asks("tools/list", id=3)
+    a.answers(a.gets("tools/list"), {"tools": []})
+    assert [tool["name"] for tool in core.gets_result()["tools"]] == ["fly"]
+
+
+def test_a_peer_that_does_not_list_is_asked_once_for_all_who_wait() -> None:
+    a, b = Service(), Service(tools=["walk"])
+    desk = Desk({"a": a, "b": b})
+    core = desk.core()
+    for number in range(1, 11):
+        core.calls("swim", id=number)
+    (asked,) = listed_at(a)
+    a.refuses(asked)
+
+    assert listed_at(a) == []
+    answers = [message for message in core.got if "id" in message]
+    assert sorted(message["id"] for message in answers) == list(range(1, 11))
+    assert all("error" in message for message in answers)
+
+
 @pytest.mark.parametrize(
     ("method", "params", "list_method", "items"),
     [
@@ -239,7 +294,9 @@ def test_a_list_that_has_changed_is_fetched_again() -> None:
     a.tells("notifications/tools/list_changed")
     assert core.gets("notifications/tools/list_changed")
 
-    assert listed(core) == ["a__walk", "b__walk"]
+    assert listed(core) == ["a__walk", "walk"]
+    core.calls("walk")
+    assert b.gets("tools/call")["params"]["name"] == "walk"
 
 
 @pytest.mark.parametrize("prefix", ["always", "never"])

@@ -1,0 +1,79 @@
+"""Lists of tools, prompts and resources as they travel: a page of one, and one thing that a peer offers.
+
+Owns their shape alone; who offers what under which name is the catalogue's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Raw
+
+from gateway.protocol import mcp
+
+read_members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
+
+
+class Listing(msgspec.Struct):
+    """A page of a list: its items verbatim, and where the next page starts."""
+
+    items: list[Raw]
+    next_cursor: str | None
+
+
+def read_page(method: str, result: bytes) -> Listing:
+    """Return a page of `tools/list` and the like.
+
+    Raises:
+        msgspec.ValidationError: If the result is not of that shape.
+    """
+    members = read_members.decode(result)
+    items = msgspec.json.decode(members.get(mcp.LIST_METHODS[method], Raw(b"[]")), type=list[Raw])
+    cursor = members.get("nextCursor")
+    return Listing(items, msgspec.json.decode(cursor, type=str | None) if cursor is not None else None)
+
+
+@dataclass(slots=True)
+class Item:
+    """One thing that a peer offers."""
+
+    peer: str
+    original: str
+    """Its name at the peer; the URI of a resource, the template of a template."""
+    raw: bytes
+    """The definition, verbatim."""
+    bare: str = ""
+    """Its name after renaming, before any prefix."""
+    offered: str = ""
+    """Its name for cores; empty where it is not offered."""
+    held: bool = False
+    """Whether it is kept back until somebody accepts its changed definition."""
+
+    def listed(self) -> bytes:
+        """Return the definition as cores see it."""
+        if self.offered == self.original:
+            return self.raw
+        members = read_members.decode(self.raw)
+        members["name"] = Raw(msgspec.json.encode(self.offered))
+        return msgspec.json.encode(members)
+
+
+def fits(template: str, uri: str) -> bool:
+    """Whether a URI can be an expansion of an RFC 6570 template: literal parts in order, anything between."""
+    parts: list[str] = []
+    rest = template
+    while "{" in rest:
+        literal, _, rest = rest.partition("{")
+        parts.append(literal)
+        _, _, rest = rest.partition("}")
+    parts.append(rest)
+    if not uri.startswith(parts[0]) or not uri.endswith(parts[-1]):
+        return False
+    at = len(parts[0])
+    for part in parts[1:-1]:
+        found = uri.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return at <= len(uri) - len(parts[-1]) or len(parts) == 1
