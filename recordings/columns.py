@@ -17,7 +17,7 @@ from zlib import crc32
 import msgspec
 
 from recordings.errors import RecordingError
-from recordings.frame import FORMAT, Flag, Kind, Way
+from recordings.frame import FORMAT, Flag, Frame, Kind, Way
 
 LAYOUT = 1
 """The layout that is written, and the only one that is read: another is made anew."""
@@ -27,6 +27,9 @@ KEY_BYTES = 16
 
 Stamp: TypeAlias = tuple[int, int, int, str]
 """What a table was made of: number of frames, last number, bytes of the lines, hash of the last block."""
+
+Form: TypeAlias = Callable[[Frame], bytes | None]
+"""The key, of 16 bytes, of a request that is given with its body; None where it is to have none."""
 
 TRAILER = struct.Struct("<QQI8s")
 """What a table ends with: offset, length and checksum of its directory, and a word that says what it is."""

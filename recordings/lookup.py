@@ -30,8 +30,9 @@ from typing import TypeAlias
 import msgspec
 
 from recordings import files
-from recordings.columns import Row, Stamp, TableWriter, Told
-from recordings.errors import DamagedError, MissingBlobError, NotARecordingError, RecordingError
+from recordings.blobs import with_body
+from recordings.columns import Form, Row, Stamp, TableWriter, Told
+from recordings.errors import DamagedError, NotARecordingError, RecordingError
 from recordings.frame import FORMAT, Frame
 from recordings.header import decode_header
 from recordings.migrate import migrated
@@ -41,8 +42,6 @@ from recordings.table import Table, TableError
 
 __all__ = ["Form", "Lookup", "Progress", "Row", "open_lookup", "reindex", "replay_index_note"]
 
-Form: TypeAlias = Callable[[Frame], bytes | None]
-"""The key, of 16 bytes, of a request that is given with its body; None where it is to have none."""
 Progress: TypeAlias = Callable[[int, int], None]
 """Called now and then with how many frames are done, of how many."""
 
@@ -273,7 +272,8 @@ def write_table(
         if frame.kind != "block":
             key = b""
             if form is not None and frame.kind == "request":
-                key = form(_whole(recording, line, place)) or b""
+                whole = migrated(decoded(line, place), recording.header.format)
+                key = form(with_body(recording.path, whole)) or b""
             writer.see(frame, place, len(line), key)
             done += 1
             if progress is not None and done % STEP == 0:
@@ -296,17 +296,6 @@ def _read(recording: Recording, line: bytes, place: int) -> Told:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return decoded(line, place)
     return migrated(decoded(line, place), recording.header.format)
-
-
-def _whole(recording: Recording, line: bytes, place: int) -> Frame:
-    """The frame of a line, with its body wherever that lies."""
-    frame = migrated(decoded(line, place), recording.header.format)
-    if frame.blob is None:
-        return frame
-    try:
-        return msgspec.structs.replace(frame, body=msgspec.Raw(recording.body(frame)), blob=None)
-    except MissingBlobError:
-        return frame
 
 
 def _built(recording: Recording, form: Form | None, profile: str, progress: Progress | None) -> Table:

@@ -6,7 +6,6 @@ format's contract names. What a line means is `segment`'s business.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -19,7 +18,8 @@ import msgspec
 import zstandard
 
 from recordings import files
-from recordings.errors import DamagedError, MissingBlobError, NotARecordingError, RecordingError
+from recordings.blobs import read_body
+from recordings.errors import DamagedError, NotARecordingError, RecordingError
 from recordings.frame import Frame
 from recordings.header import Header, decode_header
 from recordings.migrate import migrated
@@ -162,24 +162,7 @@ class Recording:
 
         Raises `MissingBlobError`, which concerns this frame alone.
         """
-        blob = frame.blob
-        if blob is None:
-            return bytes(frame.body)
-        base = self.path / files.BLOBS / blob.hash[:2]
-        if not blob.hash.isalnum():
-            raise MissingBlobError("named by no hash", seq=frame.seq, digest=blob.hash)
-        try:
-            data = (base / blob.hash).read_bytes()
-        except FileNotFoundError:
-            try:
-                data = zstandard.ZstdDecompressor().decompress((base / f"{blob.hash}.zst").read_bytes())
-            except FileNotFoundError:
-                raise MissingBlobError("missing", seq=frame.seq, digest=blob.hash) from None
-            except zstandard.ZstdError:
-                raise MissingBlobError("damaged", seq=frame.seq, digest=blob.hash) from None
-        if len(data) != blob.len or hashlib.sha256(data).hexdigest() != blob.hash:
-            raise MissingBlobError("damaged", seq=frame.seq, digest=blob.hash)
-        return data
+        return read_body(self.path, frame)
 
 
 def open_recording(path: Path | str, progress: Callable[[int, int], None] | None = None) -> Recording:

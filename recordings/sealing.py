@@ -17,7 +17,8 @@ import msgspec
 import zstandard
 
 from recordings import files
-from recordings.columns import TableWriter
+from recordings.blobs import with_body
+from recordings.columns import Form, TableWriter
 from recordings.errors import DamagedError
 from recordings.frame import FORMAT, SETTLES, Frame
 from recordings.segment import Scanned, Tally, line_from, scan
@@ -115,10 +116,18 @@ def lines_of(fd: int) -> Iterator[bytes]:
             yield line
 
 
-def seal_directory(directory: int, path: Path, progress: Callable[[int, int], None] | None = None) -> Index:
+def seal_directory(
+    directory: int,
+    path: Path,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    form: Form | None = None,
+    profile: str = "",
+) -> Index:
     """Seal the recording in a directory that the caller has locked: also one whose writer was killed.
 
-    `progress` is called now and then with how many bytes are done, of how many.
+    `progress` is called now and then with how many bytes are done, of how many. A `form` gives the requests of a
+    replay index their keys, under the name and version of its `profile`.
 
     A torn tail is cut. Raises `DamagedError` where it is damaged in the middle, `OSError` where there is no
     room; either way the recording stays as it was.
@@ -127,19 +136,21 @@ def seal_directory(directory: int, path: Path, progress: Callable[[int, int], No
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, fd)
         out = stack.enter_context(files.replacing(directory, files.SEALED_FRAMES))
-        table = None
+        table = see = None
         size = os.fstat(fd).st_size
         if size >= TABLE_BYTES:
             beside = stack.enter_context(files.replacing(directory, files.REPLAY_INDEX))
             table = TableWriter(partial(files.write_whole, beside))
+            see = _seeing(table, path, form)
 
         def told(done: int) -> None:
             if progress is not None:
                 progress(done, size)
 
-        index = _compress(lines_of(fd), out, table, told)
+        index = _compress(lines_of(fd), out, see, told)
         if table is not None:
-            table.finish((index.frames, index.last, index.bytes, index.root))
+            stamp = (index.frames, index.last, index.bytes, index.root)
+            table.finish(stamp, profile if form is not None else "")
     _compress_blobs(directory)
     files.replace(directory, files.INDEX, encode_index(index))
     header = crc32(files.read_small(path, files.HEADER))
@@ -150,8 +161,21 @@ def seal_directory(directory: int, path: Path, progress: Callable[[int, int], No
     return index
 
 
+def _seeing(table: TableWriter, path: Path, form: Form | None) -> Callable[[Scanned], None]:
+    """What puts a frame that is sealed into the table."""
+
+    def see(scanned: Scanned) -> None:
+        frame = scanned.frame
+        key = None
+        if form is not None and frame.kind == "request":
+            key = form(with_body(path, frame))
+        table.see(frame, scanned.byte, len(scanned.line), key or b"")
+
+    return see
+
+
 def _compress(
-    lines: Iterable[bytes], out: int, table: TableWriter | None, told: Callable[[int], None]
+    lines: Iterable[bytes], out: int, see: Callable[[Scanned], None] | None, told: Callable[[int], None]
 ) -> Index:
     builder = IndexBuilder()
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
@@ -166,8 +190,8 @@ def _compress(
                 told(scanned.byte)
             if not pending:
                 first = frame.seq
-            if table is not None:
-                table.see(frame, scanned.byte, len(scanned.line))
+            if see is not None:
+                see(scanned)
         builder.see(scanned)
         pending.append(scanned.line)
         size += len(scanned.line)
