@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.replay.misses import MissPolicy
     from gateway.runtime.replay_world import ReplayOptions
     from recordings.divergence import Report
+    from recordings.profile import Profile
     from recordings.reader import Recording
     from recordings.script import Script
 
@@ -87,11 +88,13 @@ def serve_it(request: Request) -> int:
         return _shadow(request)
     source = _opened(request.path)
     services = _services(request, source)
-    options = _options(request, services)
+    with telling():
+        recorded, live = _profiles(source, services)
+    options = _options(request, services, live)
     config = _settings(request, source, services, options)
     target = _new_beside(request.path) if request.mode == "extend" else request.record
     with telling():
-        script = _script(source)
+        script = _script(source, recorded)
     code, reports = _serve(request, config, options, script, source, target)
     if request.mode == "extend" and target is not None:
         _extended(source, target, reports)
@@ -109,12 +112,19 @@ def _opened(path: Path) -> Recording:
         raise CliError(str(error), hint=error.hint, code=BAD_INPUT) from error
 
 
-def _script(source: Recording) -> Script:
+def _script(source: Recording, profile: Profile) -> Script:
     from recordings.lookup import open_lookup
-    from recordings.profile import BUILT_IN
     from recordings.script import Script
 
-    return Script(open_lookup(source), BUILT_IN)
+    return Script(open_lookup(source), profile)
+
+
+def _profiles(source: Recording, services: Config | None) -> tuple[Profile, Profile]:
+    from gateway.config.places import usual_roots
+    from gateway.config.recorded import profiles_of
+
+    more = services.replay if services is not None else None
+    return profiles_of(source.header.settings, roots=usual_roots(), more=more)
 
 
 def _services(request: Request, source: Recording | None) -> Config | None:
@@ -146,7 +156,7 @@ def _services(request: Request, source: Recording | None) -> Config | None:
     return config
 
 
-def _options(request: Request, services: Config | None) -> ReplayOptions:
+def _options(request: Request, services: Config | None, profile: Profile) -> ReplayOptions:
     from gateway.runtime.replay_world import ReplayOptions
 
     return ReplayOptions(
@@ -155,6 +165,7 @@ def _options(request: Request, services: Config | None) -> ReplayOptions:
         misses=_misses(request),
         pace=request.pace,
         patience_s=request.patience_s,
+        profile=profile,
         live=frozenset(name for name, how in request.peers.items() if how == "live"),
         services=dict(services.active_peers) if services is not None else {},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,3 +35,10 @@ def accepted_file(config: Config) -> Path:
 def find_config(directory: Path) -> Path | None:
     """Return the configuration that a command takes when it is given none."""
     return next((directory / name for name in CANDIDATES if (directory / name).is_file()), None)
+
+
+def usual_roots() -> dict[str, str]:
+    """Return the folders that lie somewhere else in another run: the working directory, home, the temporary one."""
+    roots = {"cwd": os.getcwd(), "tmp": tempfile.gettempdir()}
+    home = os.path.expanduser("~")
+    return roots if home == "~" else {**roots, "home": home}

@@ -6,13 +6,16 @@ replay has no use for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.config.model import CatalogConfig, Config, LimitsConfig, RecordConfig
+from gateway.config.model import CatalogConfig, Config, LimitsConfig, RecordConfig, ReplayConfig
 from gateway.config.peer import PeerConfig
+
+if TYPE_CHECKING:
+    from recordings.profile import Profile
 
 OF_PEERS = (
     "era", "version", "start", "scope", "start_timeout_s", "call_timeout_s", "tools", "prefix", "changed", "limits",
@@ -28,9 +31,15 @@ class RecordedSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """The peers in their order."""
     transparent: bool = False
     """Whether the gateway stood before one peer as if it were not there (`tieline record`)."""
+    replay: dict[str, Any] = {}
+    """Rules of the project for replays."""
+    roots: dict[str, str] = {}
+    """Folders that lie somewhere else in another run, and where they lay."""
 
 
-def settings_of(config: Config, *, transparent: bool) -> dict[str, Any]:
+def settings_of(
+    config: Config, *, transparent: bool, roots: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return what decides of a configuration, as plain data."""
     usual = PeerConfig()
     settings = RecordedSettings(
@@ -38,6 +47,8 @@ def settings_of(config: Config, *, transparent: bool) -> dict[str, Any]:
         limits=_changed(config.limits, LimitsConfig()),
         peers={name: _changed(peer, usual, OF_PEERS) for name, peer in config.active_peers.items()},
         transparent=transparent,
+        replay=_changed(config.replay, ReplayConfig()),
+        roots=dict(roots or {}),
     )
     found: dict[str, Any] = msgspec.to_builtins(settings)
     return found
@@ -70,5 +81,28 @@ def config_of(settings: dict[str, Any], peers: list[str]) -> tuple[Config, bool]
         catalog=msgspec.convert(read.catalog, CatalogConfig),
         limits=msgspec.convert(read.limits, LimitsConfig),
         record=RecordConfig(enabled=False),
+        replay=msgspec.convert(read.replay, ReplayConfig),
     )
     return config, read.transparent
+
+
+def profiles_of(
+    settings: dict[str, Any], *, roots: Mapping[str, str], more: ReplayConfig | None = None
+) -> tuple[Profile, Profile]:
+    """Return the profiles of a recording and of a replay of it in which its folders lie at `roots`.
+
+    `more` are rules that the replay is given beside the recorded ones; they come first.
+
+    Raises:
+        msgspec.ValidationError: If the settings are of another shape.
+        ProfileError: If a rule is none.
+    """
+    # Here, since a gateway that records has no use for it and starts faster without.
+    from recordings.profile import profile_of
+
+    read = msgspec.convert(settings, RecordedSettings)
+    kept = msgspec.convert(read.replay, ReplayConfig)
+    wanted = [*(more.rule if more is not None else ()), *kept.rule]
+    exact = dict.fromkeys([*(more.exact if more is not None else ()), *kept.exact])
+    profile = profile_of({"rule": wanted, "exact": list(exact)})
+    return profile.with_roots(read.roots), profile.with_roots(roots if read.roots else {})

@@ -15,19 +15,17 @@ from gateway.calls.faults import fault_of, transport_of
 from gateway.replay.clock import VirtualClock
 from gateway.replay.core_seats import CoreSeats
 from gateway.replay.pairing import Pairing
-from gateway.replay.rewire import about, under_id
+from gateway.replay.rewire import OVER_HTTP, about, is_stray, under_id
 from gateway.replay.stage import Nowhere, Stage
 from recordings.frame import Frame
 from recordings.header import Header
-from transports.base import Id, Origin
+from transports.base import Id, Origin, Receiver
 
 if TYPE_CHECKING:
     from gateway.calls.call import Call
     from gateway.calls.peer_state import Peer
     from gateway.config.model import Config
 
-STRAYS = frozenset(("too-large", "unfinished", "partial", "binary", "blank", "not-utf8"))
-"""What a transport says of bytes that are no message; everything else was found out by reading them."""
 COPIED = frozenset(("spawn", "exit", "restart", "mark"))
 """What the shells tell of themselves: it is an input that changes nothing, and is recorded as it was."""
 TIMERS_PER_FRAME = 10_000
@@ -56,8 +54,8 @@ class Drive:
         self._exchange = Exchange(config, self._stage, version=version)
         self._exchange.is_transparent = transparent
         self._exchange.on_fault = self.pairing.failed
-        transport = header.core.transport if header.core is not None else "stdio"
-        self._cores = CoreSeats(self._exchange, transport)
+        self._transport = header.core.transport if header.core is not None else "stdio"
+        self._cores = CoreSeats(self._exchange, self._transport)
         self._backing_off: set[str] = set()
 
     def run(self, frames: Iterable[Frame], *, progress: Callable[[int], None] | None = None) -> Pairing:
@@ -113,15 +111,7 @@ class Drive:
             return
         call = self._call(frame.re)
         core = self._cores.core_for(frame, body, of_call=call.core if call is not None else None)
-        if frame.kind == "raw":
-            x = frame.x or {}
-            why = str(x.get("why", ""))
-            if why in STRAYS:
-                core.stray(body, why, size=int(x.get("bytes", len(body))))
-            else:
-                core.message(body)
-            return
-        core.message(body)
+        _say(core, frame, body, self._transport)
 
     # -- the peers ---------------------------------------------------------------------------------------------
 
@@ -140,11 +130,7 @@ class Drive:
         body = self.pairing.live_bytes(self._body(frame))
         wire: Id | None = leg.peer_id if leg is not None and leg.peer is peer else None
         if frame.kind == "raw":
-            why = str(x.get("why", ""))
-            if why in STRAYS:
-                peer.stray(body, why, size=int(x.get("bytes", len(body))))
-            else:
-                peer.message(body)
+            _say(peer, frame, body, self._transport_of(peer))
         elif frame.kind in ("response", "error"):
             peer.message(under_id(body, wire) if frame.re is not None else body)
         else:
@@ -186,12 +172,15 @@ class Drive:
         peer.opened(self._link_to(peer))
 
     def _link_to(self, peer: Peer) -> Nowhere:
-        facts = self._header.peers.get(peer.name)
-        link = Nowhere(stamped=facts is not None and facts.transport in ("http", "sse"))
+        link = Nowhere(stamped=self._transport_of(peer) in OVER_HTTP)
         if link.stamped:
             # Only in the stateless era does the end of a stream mean something.
             link.cancels = lambda: peer.is_modern
         return link
+
+    def _transport_of(self, peer: Peer) -> str:
+        facts = self._header.peers.get(peer.name)
+        return facts.transport if facts is not None else ""
 
     def _end(self, frame: Frame) -> None:
         x = frame.x or {}
@@ -252,6 +241,15 @@ class Drive:
             flags=frame.flags,
             x=frame.x,
         )
+
+
+def _say(receiver: Receiver, frame: Frame, body: bytes, transport: str) -> None:
+    x = frame.x or {}
+    why = str(x.get("why", ""))
+    if frame.kind == "raw" and is_stray(why, transport):
+        receiver.stray(body, why, size=int(x.get("bytes", len(body))))
+    else:
+        receiver.message(body)
 
 
 def _is_copied(frame: Frame) -> bool:

@@ -15,6 +15,7 @@ from recordings.errors import RecordingError
 from recordings.form import Form, Forms, form_of
 from recordings.matching import Live
 from recordings.near import Nearest, Request
+from recordings.profile import Profile
 from recordings.script import Script
 
 MOST_NEAR = 3
@@ -23,9 +24,10 @@ MOST_NEAR = 3
 class Recollection:
     """One script, remembered."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, live: Profile | None = None) -> None:
+        """`live` is the profile of the run that replays it, whose folders may lie elsewhere."""
         self.script = script
-        self.live_forms = Forms(script.profile)
+        self.live_forms = Forms(live if live is not None else script.profile)
         """Forms of live requests, which are alike from replay to replay."""
         self.contested: frozenset[int] | None = None
         """Requests that others equal in key and not in outcome; None until the matcher has said which."""

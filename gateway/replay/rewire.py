@@ -1,7 +1,7 @@
-"""Recorded messages under the ids of a replay: in every place where an id stands.
+"""Recorded messages as they are given to an exchange again: under the ids of a replay, in every place where one stands.
 
-Owns the places: the id itself, `progressToken`, `subscriptionId` and `requestId`. Where the ids are the recorded ones,
-which is the rule, a message is passed on byte for byte.
+Owns the places: the id itself, `progressToken`, `subscriptionId` and `requestId`; and which recorded bytes a transport
+had called no message. Where the ids are the recorded ones, which is the rule, a message is passed on byte for byte.
 """
 
 from __future__ import annotations
@@ -14,6 +14,16 @@ from transports.base import Id
 
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
+
+
+STRAYS = frozenset(("too-large", "unfinished", "partial", "binary", "blank"))
+"""What a transport says of bytes that are no message; everything else was found out by reading them."""
+OVER_HTTP = frozenset(("http", "sse"))
+
+
+def is_stray(why: str, transport: str) -> bool:
+    """Whether a transport had said of recorded bytes that they are no message: only a websocket looks at their text."""
+    return why in STRAYS or (why == "not-utf8" and transport in ("websocket", "ws"))
 
 
 class _Params(msgspec.Struct):

@@ -23,6 +23,7 @@ from gateway.replay.service import Service
 from gateway.runtime.world import World
 from recordings.divergence import Report
 from recordings.gate import Strength, strength_for
+from recordings.profile import Profile
 from recordings.script import Script
 from transports.base import Hello
 
@@ -48,6 +49,8 @@ class ReplayOptions:
     """How long a recorded request is waited for that an answer depends on."""
     live: frozenset[str] = field(default_factory=frozenset[str])
     """Peers that are not replayed."""
+    profile: Profile | None = None
+    """How requests of this run are looked at; None: as the recorded ones."""
     services: dict[str, PeerConfig] = field(default_factory=dict[str, "PeerConfig"])
     """How the peers are reached that take over on a miss."""
 
@@ -70,7 +73,7 @@ class ReplayWorld(World):
         self.script = script
         self.replay = options
         self._on_report = on_report
-        self._recollection = Recollection(script)
+        self._recollection = Recollection(script, options.profile)
         self._services: dict[Playing, dict[str, Peer]] = {}
         """Live peers that have taken over, of each session."""
         self._live: set[Peer] = set()

@@ -25,7 +25,7 @@ from gateway.calls.peer_state import Peer
 from gateway.calls.ports import Tap
 from gateway.config.model import Config
 from gateway.config.peer import OAuthConfig, PeerConfig
-from gateway.config.places import state_dir
+from gateway.config.places import state_dir, usual_roots
 from gateway.config.recorded import settings_of
 from gateway.protocol import mcp
 from gateway.runtime.connection import Connection, spec_of
@@ -208,7 +208,7 @@ class World:
         path = self.record_dir if self._exact_dir else self.record_dir / session
         if not self._exact_dir:
             self.record_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        settings = settings_of(self.config, transparent=self.is_transparent)
+        settings = settings_of(self.config, transparent=self.is_transparent, roots=usual_roots())
         header = Header(
             session=session,
             by=f"tieline {__version__}",
