@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -226,7 +227,14 @@ _write = msgspec.json.Encoder(order="sorted").encode
 
 
 def _hash(method: str, data: bytes) -> bytes:
-    return blake2b(b"%b\n%b" % (method.encode("utf-8", "surrogatepass"), data), digest_size=16).digest()
+    hasher = _begun(method).copy()
+    hasher.update(data)
+    return hasher.digest()
+
+
+@lru_cache(maxsize=1024)
+def _begun(method: str) -> blake2b:
+    return blake2b(method.encode("utf-8", "surrogatepass") + b"\n", digest_size=16)
 
 
 # What the protocol makes volatile
