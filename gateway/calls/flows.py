@@ -6,7 +6,6 @@ Owns those answers. Each flow is a generator of steps that reads top to bottom; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from msgspec import Raw
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.listing import read_page
-from gateway.calls.request import Request, filtered_out, held_back, renamed
+from gateway.calls.request import Request
 from gateway.calls.steps import Ask, AskCore, Flow, Settle, run
 from gateway.calls.wants import level_of
 from gateway.protocol import jsonrpc, mcp
@@ -50,8 +49,6 @@ class Flows:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._looking: dict[tuple[str, ...], list[tuple[Request, Callable[[], None]]]] = {}
-        """Lists that are being looked up, and who has come to wait for that."""
 
     def initialize(self, request: Request) -> None:
         """Answer `initialize`: one peer's own words, or what several can do together."""
@@ -175,14 +172,14 @@ class Flows:
         session = self._session
         method = request.method
         peers = [seat.peer(session, request) for seat in session.seats.values()]
-        yield from self._fetch(method, peers)
+        yield from self.fetch(method, peers)
         items = b",".join(item.listed() for item in session.catalog.items(method))
         result = b'{"%b":[%b]}' % (mcp.LIST_METHODS[method].encode(), items)
         if request.core.era != "modern":
             return result
         return translate.result_to_modern(method, result, jsonrpc.encode(session.exchange.identity))
 
-    def _fetch(self, method: str, peers: list[Peer]) -> Flow:
+    def fetch(self, method: str, peers: list[Peer]) -> Flow:
         """Fetch every page of the peers' lists into the catalogue, peers side by side."""
         session = self._session
         yield Settle(peers)
@@ -254,112 +251,6 @@ class Flows:
         """Tell people about the catalogue, in the recording and on the gateway's own log."""
         self._session.tap.record("route", "inside", x={"notice": sentence})
         self._session.exchange.tell(sentence)
-
-    def find_then(self, request: Request, list_method: str, name: str) -> None:
-        """Fetch the lists that were not fetched yet, then send the request to the owner of `name`."""
-        session = self._session
-        call = session.open_call(request, name=name)
-        if call is None:
-            return
-
-        def found() -> None:
-            if not call.is_open:
-                return
-            owner = session.catalog.find(list_method, name)
-            if owner is None:
-                session.finish(call, Reply(fault=self._nobody(list_method, name)))
-                return
-            peer, original = owner
-            if request.method == "tools/call" and session.catalog.is_held(peer, original):
-                session.finish(call, Reply(fault=held_back(peer, name)))
-                return
-            if self._resumes(request, peer, original):
-                return
-            params = renamed(request, original, name)
-            if params is not None:
-                call.params = params
-            call.name = original
-            session.submit(call, session.seats[peer].peer(session, request, original))
-
-        self._look_up(request, (list_method,), found)
-
-    def find_uri_then(self, request: Request, uri: str) -> None:
-        """Fetch the lists of resources, then send the request to the peer that a URI belongs to."""
-        session = self._session
-        call = session.open_call(request, name=uri)
-        if call is None:
-            return
-
-        def found() -> None:
-            if not call.is_open:
-                return
-            peer = session.catalog.find_uri(uri)
-            if peer is None:
-                session.finish(call, Reply(fault=self._nobody("resources/list", uri)))
-            elif request.method in ("resources/subscribe", "resources/unsubscribe"):
-                session.subscriptions.subscription_at(peer, request, uri)
-            elif not self._resumes(request, peer, uri):
-                session.submit(call, session.seats[peer].peer(session, request, uri))
-
-        self._look_up(request, ("resources/list", "resources/templates/list"), found)
-
-    def _resumes(self, request: Request, peer: str, name: str) -> bool:
-        """Whether a request whose owner had to be looked up goes on with a suspended call, or cannot."""
-        try:
-            return self._session.resumes(request, peer, name)
-        except msgspec.DecodeError as fault:
-            self._session.malformed(request, fault)
-            return True
-
-    def _look_up(self, request: Request, methods: tuple[str, ...], *found: Callable[[], None]) -> None:
-        """Fetch those of the lists that nobody has fetched, and call `found`; whoever comes meanwhile waits for it."""
-        joined = self._looking.get(methods)
-        if joined is not None:
-            joined.extend((request, one) for one in found)
-            return
-        self._looking[methods] = []
-        run(self._session, self._fetch_unknown(request, methods), lambda _: self._looked(methods, found))
-
-    def _looked(self, methods: tuple[str, ...], found: tuple[Callable[[], None], ...]) -> None:
-        joined = self._looking.pop(methods)
-        if joined:
-            # What has changed while it was looked for is looked for again, once for all who have joined.
-            request = joined[0][0]
-            theirs = tuple(one for _, one in joined)
-            if any(self._unknown(request, method) for method in methods):
-                self._look_up(request, methods, *theirs)
-            else:
-                found = (*found, *theirs)
-        for one in found:
-            one()
-
-    def _fetch_unknown(self, request: Request, methods: tuple[str, ...]) -> Flow:
-        for method in methods:
-            yield from self._fetch(method, self._unknown(request, method))
-
-    def _unknown(self, request: Request, method: str) -> list[Peer]:
-        session = self._session
-        peers = (seat.lister(session, request) for seat in session.seats.values())
-        return [peer for peer in peers if not session.catalog.knows(peer.name, method)]
-
-    def _nobody(self, list_method: str, name: str) -> Fault:
-        holder = self._session.catalog.held_by(name) if list_method == "tools/list" else None
-        if holder is not None:
-            return held_back(holder, name)
-        filtered = self._session.catalog.filtered_by(name) if list_method == "tools/list" else None
-        if filtered is not None:
-            return filtered_out(filtered, name)
-        what = mcp.LIST_METHODS[list_method].removesuffix("s")
-        down = [p for p in self._session.peers() if p.fault is not None]
-        advice = "; ".join(f"{p.name} is not there: {p.fault.message}" for p in down if p.fault)
-        number = -32602 if what != "resource" else None
-        return Fault(
-            code="io" if down else "invalid_request",
-            message=f"No peer offers the {what} {name!r}",
-            reason="peer_exited" if down else "unknown_name",
-            advice=advice or "`tieline tools list` shows what is offered",
-            jsonrpc=None if down else number,
-        )
 
     def set_level(self, request: Request) -> None:
         """Remember the level of a core and tell the legacy peers; modern ones are told with every request."""

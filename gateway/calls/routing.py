@@ -47,7 +47,7 @@ class Router:
             found = session.catalog.find(list_method, name)
             if found is None or (session.exchange.judge and not session.catalog.knows(found[0], list_method)):
                 # A definition that nobody has looked at yet may be one that is held back.
-                session.flows.find_then(request, list_method, name)
+                session.lookups.by_name(request, list_method, name)
                 return
             peer, original = found
             if list_method == "tools/list" and session.catalog.is_held(peer, original):
@@ -67,7 +67,7 @@ class Router:
             else self._session.catalog.find_uri(uri)
         )
         if peer is None:
-            self._session.flows.find_uri_then(request, uri)
+            self._session.lookups.by_uri(request, uri)
         else:
             self._session.forward(request, self._session.seats[peer], name=uri)
 
@@ -81,13 +81,13 @@ class Router:
         if ref.type == "ref/resource":
             peer = session.catalog.find_uri(ref.uri)
             if peer is None:
-                session.flows.find_uri_then(request, ref.uri)
+                session.lookups.by_uri(request, ref.uri)
             else:
                 session.forward(request, session.seats[peer])
             return
         found = session.catalog.find("prompts/list", ref.name)
         if found is None:
-            session.flows.find_then(request, "prompts/list", ref.name)
+            session.lookups.by_name(request, "prompts/list", ref.name)
             return
         peer, original = found
         session.forward(request, session.seats[peer], params=renamed(request, original, ref.name))

@@ -19,6 +19,7 @@ from gateway.calls.catalog import Catalog
 from gateway.calls.core_state import Core, mcp_token
 from gateway.calls.flows import Flows
 from gateway.calls.listen import Listens
+from gateway.calls.lookup import Lookups
 from gateway.calls.news import News
 from gateway.calls.peer_state import LISTEN, Peer
 from gateway.calls.request import Request, bad_params, read_meta
@@ -68,6 +69,7 @@ class Session:
         self.suspensions = self.asks.suspensions
         self.news = News(self)
         self.flows = Flows(self)
+        self.lookups = Lookups(self)
         self.subscriptions = Subscriptions(self)
         self.listens = Listens(self)
         self.router = Router(self)
@@ -107,7 +109,7 @@ class Session:
             ):
                 return
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            self._failed(Request(core, data, envelope, origin, envelope.id, envelope.method), fault)  # pyright: ignore[reportArgumentType]
+            self.failed(Request(core, data, envelope, origin, envelope.id, envelope.method), fault)  # pyright: ignore[reportArgumentType]
             return
         request = Request(core, data, envelope, origin, envelope.id, envelope.method)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         if not admit(self, request):
@@ -118,9 +120,9 @@ class Session:
         except msgspec.DecodeError as fault:
             self.malformed(request, fault)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            self._failed(request, fault)
+            self.failed(request, fault)
 
-    def _failed(self, request: Request, fault: Exception) -> None:
+    def failed(self, request: Request, fault: Exception) -> None:
         """The gateway itself has a fault: its request is answered all the same, and the fault is told."""
         call = request.call
         reply = Fault(

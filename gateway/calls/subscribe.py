@@ -50,7 +50,7 @@ class Subscriptions:
         uri = read_named(request).uri
         name = session.catalog.find_uri(uri)
         if name is None:
-            session.flows.find_uri_then(request, uri)
+            session.lookups.by_uri(request, uri)
             return
         self.subscription_at(name, request, uri)
 

@@ -194,6 +194,26 @@ def test_a_list_that_changes_while_others_are_awaited_is_fetched_again_for_those
     assert [tool["name"] for tool in core.gets_result()["tools"]] == ["fly"]
 
 
+def test_a_request_that_cannot_go_on_is_answered_and_so_are_those_that_have_waited_with_it() -> None:
+    a, b = Service(), Service(tools=["walk"])
+    desk = Desk(
+        {"a": a, "b": b}, peers={"b": PeerConfig(command=["x"], tools=ToolsConfig(rename={"walk": "go"}))}
+    )
+    core = desk.core()
+    faults: list[Exception] = []
+    desk.exchange.on_fault = faults.append
+    core.calls("go", id=1)
+    core.calls("go", id=2)
+    good = core.receiver.session.submit
+    core.receiver.session.submit = lambda call, peer: 1 / 0 if call.core_id == 1 else good(call, peer)  # type: ignore[method-assign, assignment, return-value]
+    (asked,) = listed_at(a)
+    a.answers(asked, {"tools": []})
+
+    assert core.gets_error()["data"]["reason"] == "internal"
+    assert b.gets("tools/call")["params"]["name"] == "walk"
+    assert [type(fault) for fault in faults] == [ZeroDivisionError]
+
+
 def test_a_peer_that_does_not_list_is_asked_once_for_all_who_wait() -> None:
     a, b = Service(), Service(tools=["walk"])
     desk = Desk({"a": a, "b": b})
