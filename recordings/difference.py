@@ -231,9 +231,11 @@ class _Comparison:
     # Numbers of values
 
     def _number(self, value: Any) -> int:
-        if _is_container(value):
+        kind: type[Any] = type(value)
+        if kind is dict or kind is list:
             return self._number_of[id(value)]
-        return self._intern((_type(value), value))
+        # Of all scalars, only true and false are equal to one of another type.
+        return self._intern((value,) if kind is bool else value)
 
     def _intern(self, key: Any) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
