@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gateway.cli.output import CliError, examples
+
+if TYPE_CHECKING:
+    from gateway.runtime.replay_setup import PeerMode
 
 GATES = ("auto", "causal", "lockstep", "free")
 MODES = ("replay", "once", "extend", "rewrite", "hybrid", "lenient", "shadow")
@@ -114,16 +117,23 @@ def register(app: typer.Typer) -> None:
         recording cannot be used.
         """
         from gateway.cli.replaying import Request, drive_it, serve_it
+        from gateway.runtime.replay_setup import Choice
 
-        request = Request(
-            path=recording,
-            gate=_one_of("--gate", gate, GATES),
-            mode=_one_of("--mode", mode, MODES),
-            lenient=_one_of("--lenient", lenient, LENIENT),
+        how = _one_of("--mode", mode, MODES)
+        strength = _one_of("--gate", gate, GATES)
+        choice = Choice(
+            gate=None if strength == "auto" else strength,  # pyright: ignore[reportArgumentType] - it is one of them
+            mode=how if how not in ("rewrite", "shadow") else "replay",  # pyright: ignore[reportArgumentType]
+            lenient=_one_of("--lenient", lenient, LENIENT),  # pyright: ignore[reportArgumentType]
             allow=tuple(allow or ()),
             peers=_peers(peer or ()),
             pace=_pace(pace),
             patience_s=patience,
+        )
+        request = Request(
+            path=recording,
+            mode=how,
+            choice=choice,
             command=tuple(command or ()),
             config=config,
             http=http,
@@ -146,8 +156,8 @@ def _one_of(option: str, value: str, known: Sequence[str]) -> str:
     return value
 
 
-def _peers(given: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _peers(given: Sequence[str]) -> dict[str, PeerMode]:
+    found: dict[str, PeerMode] = {}
     for each in given:
         name, sign, how = each.partition("=")
         if not sign or how not in PEER_MODES:

@@ -10,9 +10,8 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -20,16 +19,10 @@ from gateway.cli.output import BAD_INPUT, CliError, print_json
 from gateway.cli.reading import bar, opened, telling
 
 if TYPE_CHECKING:
-    from gateway.config import Config
-    from gateway.replay.misses import MissPolicy
-    from gateway.runtime.replay_world import ReplayOptions
+    from gateway.config import Config, ServeOptions
+    from gateway.runtime.replay_setup import Choice, MakeReplay
     from recordings.divergence import Report
-    from recordings.profile import Profile
     from recordings.reader import Recording
-    from recordings.script import Script
-
-WRITES = ("once", "extend", "rewrite")
-"""Modes that leave a recording where the given one lies, or is to lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +30,9 @@ class Request:
     """The options of one replay, checked one by one."""
 
     path: Path
-    gate: str
     mode: str
-    lenient: str
-    allow: tuple[str, ...]
-    peers: dict[str, str]
-    pace: float
-    patience_s: float
+    choice: Choice
+    """With the mode, where that is one of a replay."""
     command: tuple[str, ...]
     config: Path | None
     http: int | None
@@ -86,23 +75,33 @@ def serve_it(request: Request) -> int:
         return _record(request)
     if request.mode == "shadow":
         return _shadow(request)
+    from gateway.runtime.replay_setup import ChoiceError, set_up
+    from recordings.report import text
+
     source = _opened(request.path)
     services = _services(request, source)
-    with telling():
-        recorded, live = _profiles(source, services)
-    options = _options(request, services, live)
-    config = _settings(request, source, services, options)
     target = _new_beside(request.path) if request.mode == "extend" else request.record
-    with telling():
-        script = _script(source, recorded)
-    code, reports = _serve(request, config, options, script, source, target)
+    reports: list[Report] = []
+
+    def ended(found: Report) -> None:
+        reports.append(found)
+        sys.stderr.write(text(found))
+
+    try:
+        with telling():
+            config, make = set_up(
+                source, request.choice, services, records=target is not None, on_report=ended
+            )
+    except ChoiceError as error:
+        raise CliError(str(error), hint=error.hint) from error
+    code = _serve(request, _listening(config, request), make, source, target)
     if request.mode == "extend" and target is not None:
         _extended(source, target, reports)
     if not reports:
         return code
     worst = max(reports, key=lambda found: (found.exit_code == 1, found.exit_code))
     _write(worst, request)
-    return 0 if request.mode == "extend" and worst.exit_code == 1 and not worst.unplayed else worst.exit_code
+    return worst.exit_code
 
 
 def _opened(path: Path) -> Recording:
@@ -112,28 +111,10 @@ def _opened(path: Path) -> Recording:
         raise CliError(str(error), hint=error.hint, code=BAD_INPUT) from error
 
 
-def _script(source: Recording, profile: Profile) -> Script:
-    from recordings.lookup import open_lookup
-    from recordings.script import Script
-
-    return Script(open_lookup(source), profile)
-
-
-def _profiles(source: Recording, services: Config | None) -> tuple[Profile, Profile]:
-    from gateway.config.places import usual_roots
-    from gateway.config.recorded import profiles_of
-
-    more = services.replay if services is not None else None
-    return profiles_of(source.header.settings, roots=usual_roots(), more=more)
-
-
 def _services(request: Request, source: Recording | None) -> Config | None:
     """The configuration of live peers, where one was named; and the error where one is needed."""
-    needed = (
-        request.mode in ("once", "extend", "rewrite", "hybrid", "shadow") or "live" in request.peers.values()
-    )
     if not request.command and request.config is None:
-        if needed:
+        if request.mode in ("rewrite", "shadow") or request.choice.needs_services:
             raise CliError(
                 f"`--mode {request.mode}` may need live services"
                 if request.mode != "replay"
@@ -156,57 +137,6 @@ def _services(request: Request, source: Recording | None) -> Config | None:
     return config
 
 
-def _options(request: Request, services: Config | None, profile: Profile) -> ReplayOptions:
-    from gateway.runtime.replay_world import ReplayOptions
-
-    return ReplayOptions(
-        path=request.path,
-        strength=None if request.gate == "auto" else request.gate,  # pyright: ignore[reportArgumentType]
-        misses=_misses(request),
-        pace=request.pace,
-        patience_s=request.patience_s,
-        profile=profile,
-        live=frozenset(name for name, how in request.peers.items() if how == "live"),
-        services=dict(services.active_peers) if services is not None else {},
-    )
-
-
-def _misses(request: Request) -> MissPolicy:
-    from gateway.replay.misses import Allowed, MissPolicy
-
-    if request.allow and request.mode != "hybrid":
-        raise CliError("`--allow` is for `--mode hybrid`")
-    allowed = tuple(
-        Allowed(peer, method or "*") for peer, _, method in (each.partition(":") for each in request.allow)
-    )
-    if request.mode == "hybrid" and not allowed:
-        raise CliError(
-            "`--mode hybrid` asks nothing live that `--allow` does not name", hint="Add `--allow PEER`"
-        )
-    return MissPolicy(mode=request.mode, lenient=request.lenient, allowed=allowed)  # pyright: ignore[reportArgumentType]
-
-
-def _settings(request: Request, source: Recording, services: Config | None, options: ReplayOptions) -> Config:
-    """The configuration of the recording, with live peers of another one, and our listeners."""
-    from gateway.config.model import RecordConfig
-    from gateway.config.recorded import config_of
-
-    config, _ = config_of(source.header.settings, list(source.header.peers))
-    writes = request.record is not None or request.mode == "extend"
-    record = replace(services.record if services is not None else RecordConfig(), enabled=writes)
-    peers = {name: replace(peer, scope="session") for name, peer in config.peers.items()}
-    for name in request.peers.keys() - peers.keys():
-        raise CliError(f"the recording has no peer `{name}`", hint=f"It has {', '.join(peers)}")
-    for name in sorted(options.live):
-        if name not in options.services:
-            raise CliError(f"no peer `{name}` is in the configuration", hint="A live peer has to stand there")
-        peers[name] = options.services[name]
-    off = {name for name, how in request.peers.items() if how == "off"}
-    peers = {name: peer for name, peer in peers.items() if name not in off}
-    secrets = services.secrets if services is not None else frozenset[str]()
-    return _listening(replace(config, peers=peers, record=record, secrets=secrets), request)
-
-
 def _listening(config: Config, request: Request) -> Config:
     from gateway.config.model import HttpListen, ListenConfig, UnixListen, WebSocketListen
 
@@ -220,39 +150,19 @@ def _listening(config: Config, request: Request) -> Config:
     return replace(config, listen=listen)
 
 
-def _serve(
-    request: Request,
-    config: Config,
-    options: ReplayOptions,
-    script: Script,
-    source: Recording,
-    target: Path | None,
-) -> tuple[int, list[Report]]:
+def _serve(request: Request, config: Config, make: MakeReplay, source: Recording, target: Path | None) -> int:
     from gateway.cli.loop import run
-    from gateway.runtime.replay_world import ReplayWorld
     from gateway.serve import serve
-    from recordings.report import text
 
-    reports: list[Report] = []
-
-    def ended(found: Report) -> None:
-        reports.append(found)
-        sys.stderr.write(text(found))
-
-    make = partial(ReplayWorld, script=script, options=options, on_report=ended)
-    serve_options = _serve_options(
-        request,
-        target,
-        exact=request.mode == "extend",
-        transparent=bool(source.header.settings.get("transparent")),
-    )
+    transparent = bool(source.header.settings.get("transparent"))
+    options = _serve_options(request, target, exact=request.mode == "extend", transparent=transparent)
     try:
-        return run(serve(config, serve_options, make)), reports
+        return run(serve(config, options, make))
     except KeyboardInterrupt:
-        return 0, reports
+        return 0
 
 
-def _serve_options(request: Request, target: Path | None, *, exact: bool, transparent: bool) -> Any:
+def _serve_options(request: Request, target: Path | None, *, exact: bool, transparent: bool) -> ServeOptions:
     from gateway.config import ServeOptions
 
     return ServeOptions(
@@ -289,10 +199,10 @@ def _record(request: Request) -> int:
 
 def _shadow(request: Request) -> int:
     """Serve live, record, and say at the end how that compares with the recording."""
+    from gateway.cli.rule_files import profiles_for
     from gateway.cli.run import run_gateway
     from recordings.compare import compare
     from recordings.drift import drift_lines, drifts_of
-    from recordings.profile import BUILT_IN
     from recordings.reader import open_recording
 
     source = _opened(request.path)
@@ -304,7 +214,9 @@ def _shadow(request: Request) -> int:
     code = run_gateway(config, options)
     try:
         with telling():
-            drifts = drifts_of(compare(source, open_recording(target), BUILT_IN))
+            made = open_recording(target)
+            profile, theirs = profiles_for(source, made)
+            drifts = drifts_of(compare(source, made, profile, other_profile=theirs))
     finally:
         if request.record is None:
             shutil.rmtree(target, ignore_errors=True)

@@ -1,0 +1,140 @@
+"""How a recording, a choice of mode and a configuration of live services become a gateway that replays.
+
+Owns what the modes need and which peers are played. Who is served, and where, is the caller's business: the command
+line's, or a test's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from gateway.config.model import Config, RecordConfig
+from gateway.config.places import usual_roots
+from gateway.config.recorded import config_of, profiles_of
+from gateway.replay.misses import Allowed, MissPolicy, Mode
+from gateway.runtime.replay_world import ReplayOptions, ReplayWorld
+from recordings.gate import Strength
+from recordings.lookup import open_lookup
+from recordings.script import Script
+
+if TYPE_CHECKING:
+    from gateway.config.peer import PeerConfig
+    from recordings.divergence import Report
+    from recordings.reader import Recording
+
+PeerMode: TypeAlias = Literal["mock", "live", "off"]
+MakeReplay: TypeAlias = "partial[ReplayWorld]"
+
+
+class ChoiceError(Exception):
+    """Options that do not go together: one sentence without a period, and what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How a recording is to be replayed."""
+
+    gate: Strength | None = None
+    """None: what suits the recording."""
+    mode: Mode = "replay"
+    lenient: Literal["error", "nearest", "stub"] = "nearest"
+    allow: tuple[str, ...] = ()
+    """For `hybrid`: `PEER` or `PEER:METHOD`, globs."""
+    peers: dict[str, PeerMode] = field(default_factory=dict[str, "PeerMode"])
+    pace: float = 0.0
+    patience_s: float = 10.0
+
+    @property
+    def needs_services(self) -> bool:
+        """Whether a live service may be asked."""
+        return self.mode in ("once", "extend", "hybrid") or "live" in self.peers.values()
+
+
+def set_up(
+    source: Recording,
+    choice: Choice,
+    services: Config | None,
+    *,
+    records: bool,
+    on_report: Callable[[Report], None] | None = None,
+) -> tuple[Config, MakeReplay]:
+    """Return the configuration of a gateway that replays, and what makes its world.
+
+    `services` is the configuration of live peers, where there may be any; `records` says whether the replay is to be
+    recorded itself.
+
+    Raises:
+        ChoiceError: If the choice does not go together, or with the recording.
+        RecordingError: If the recording is damaged.
+        ProfileError: If a rule is none.
+    """
+    if choice.needs_services and services is None:
+        raise ChoiceError(
+            f"mode `{choice.mode}` may need live services"
+            if choice.mode != "replay"
+            else "a live peer has to be reached",
+            "Name their configuration, or one server's command",
+        )
+    recorded, live = profiles_of(
+        source.header.settings,
+        roots=usual_roots(),
+        more=services.replay if services is not None else None,
+    )
+    options = ReplayOptions(
+        path=source.path,
+        strength=choice.gate,
+        misses=_misses(choice),
+        pace=choice.pace,
+        patience_s=choice.patience_s,
+        profile=live,
+        live=frozenset(name for name, how in choice.peers.items() if how == "live"),
+        services=dict(services.active_peers) if services is not None else {},
+    )
+    config = _config(source, choice, services, options, records=records)
+    script = Script(open_lookup(source), recorded)
+    return config, partial(ReplayWorld, script=script, options=options, on_report=on_report)
+
+
+def _misses(choice: Choice) -> MissPolicy:
+    if choice.allow and choice.mode != "hybrid":
+        raise ChoiceError("what may be asked live is named for mode `hybrid` alone", "Leave it out")
+    allowed = tuple(
+        Allowed(peer, method or "*") for peer, _, method in (each.partition(":") for each in choice.allow)
+    )
+    if choice.mode == "hybrid" and not allowed:
+        raise ChoiceError(
+            "mode `hybrid` asks nothing live that is not allowed", "Name what may be: PEER, or PEER:METHOD"
+        )
+    return MissPolicy(mode=choice.mode, lenient=choice.lenient, allowed=allowed)
+
+
+def _config(
+    source: Recording, choice: Choice, services: Config | None, options: ReplayOptions, *, records: bool
+) -> Config:
+    config, _ = config_of(source.header.settings, list(source.header.peers))
+    peers = {name: replace(peer, scope="session") for name, peer in config.peers.items()}
+    for name in choice.peers:
+        if name not in peers:
+            raise ChoiceError(f"the recording has no peer `{name}`", f"It has {', '.join(peers)}")
+    for name in sorted(options.live):
+        peers[name] = _service(options, name)
+    peers = {name: peer for name, peer in peers.items() if choice.peers.get(name) != "off"}
+    record = replace(services.record if services is not None else RecordConfig(), enabled=records)
+    secrets = services.secrets if services is not None else frozenset[str]()
+    return replace(config, peers=peers, record=record, secrets=secrets)
+
+
+def _service(options: ReplayOptions, name: str) -> PeerConfig:
+    found = options.services.get(name)
+    if found is None:
+        raise ChoiceError(f"the configuration has no peer `{name}`", "A live peer has to stand there")
+    return found
