@@ -231,7 +231,7 @@ class _Comparison:
     # Numbers of values
 
     def _number(self, value: Any) -> int:
-        kind: type[Any] = type(value)
+        kind = cast("type[object]", type(value))
         if kind is dict or kind is list:
             return self._number_of[id(value)]
         # Of all scalars, only true and false are equal to one of another type.
