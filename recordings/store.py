@@ -164,7 +164,10 @@ class Recorder:
         suspects = self._suspects
         if self._refusal is None and (suspects is None or not suspects(seen)):
             line = line_from(payload)
-            with self._lock:
+            lock = self._lock
+            # Half the cost of `with`, twice for each call.
+            lock.acquire()
+            try:
                 chain = self._chain
                 if at < chain.due_at and seq - 1 == self._last and not self._closed and self._put_line(line):
                     chain.add(line, seq, at)
@@ -172,6 +175,8 @@ class Recorder:
                     if not self._syncer.is_dirty:
                         self._syncer.dirty()
                     return
+            finally:
+                lock.release()
         self.append(frame_of(payload))
 
     def _put_line(self, line: bytes) -> bool:

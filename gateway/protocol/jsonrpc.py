@@ -129,7 +129,7 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     if size > MAX_DIGITS and _endless_number(data):
         raise BadMessage("number", f"a number of more than {MAX_DIGITS} digits", _known(envelope))
     # An object takes five bytes at least, `{"":}`, a list two.
-    if size // 5 + data.count(b"[") > most_depth and _is_deep(data, most_depth):
+    if size > 2 * most_depth and size // 5 + data.count(b"[") > most_depth and _is_deep(data, most_depth):
         raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))
     return envelope, kind
 

@@ -27,6 +27,8 @@ _REQUEST = b'{"seq":%d,"at":%d,%b,"id":%d,"after":%d%b%b}'
 _ANSWER = b'{"seq":%d,"at":%d,%b,"id":%d,"re":%d,"after":%d%b%b}'
 """Frames, with head, ids, tail and body to be put in."""
 
+NEWLINE = 10
+
 encode = msgspec.json.Encoder().encode
 
 
@@ -152,7 +154,7 @@ class RecordingTap:
             and life == 1
             and len(body) < self._quick_bytes
             and kind in PLAIN_KINDS
-            and body.find(b"\n") < 0
+            and NEWLINE not in body
         ):
             return self.plain(kind, way, body, peer, id, re, after, method, name)
         if self._ended:
@@ -193,8 +195,8 @@ class RecordingTap:
         after: int | None, method: str, name: str,
     ) -> int:  # fmt: skip
         """Record a message of which nothing more is to be said, as most are: a third of the cost of `record`."""
-        # `in` takes a needle of bytes for a number first, and `find` does not.
-        if len(body) >= self._quick_bytes or body.find(b"\n") >= 0:
+        # A number is looked for in a third of the time that bytes take.
+        if len(body) >= self._quick_bytes or NEWLINE in body:
             return self.record(
                 kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name
             )
@@ -235,8 +237,12 @@ class RecordingTap:
             self._recorder.barrier()
 
     def met(self, peer: str, facts: PeerFacts) -> None:
-        """Say in the recording's header who a peer is, soon."""
-        if not self._ended:
+        """Say in the recording's header who a peer, or without a name the core, is; soon."""
+        if self._ended:
+            return
+        if not peer:
+            self._recorder.update_header(core=facts)
+        else:
             self._recorder.update_header(peers={**self._recorder.header.peers, peer: facts})
 
     def close(self) -> None:
