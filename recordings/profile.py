@@ -117,6 +117,14 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
         """The profile with more rules, after its own."""
         return msgspec.structs.replace(self, rules=(*self.rules, *rules))
 
+    def behind(self, first: Profile) -> Profile:
+        """The profile with what another one says before it; each rule once. Its roots stay."""
+        return msgspec.structs.replace(
+            self,
+            rules=tuple(dict.fromkeys((*first.rules, *self.rules))),
+            exact=tuple(dict.fromkeys((*first.exact, *self.exact))),
+        )
+
 
 BUILT_IN = Profile()
 """What is volatile in every project."""

@@ -42,17 +42,14 @@ def register(app: typer.Typer) -> None:
         Calls are aligned by lane, method, name and params; times of day, ids and the like do not count. Ends with 0 if
         nothing differs and with 1 if something does. How long calls took is told and is no difference.
         """
+        from gateway.cli.rule_files import profiles_for
         from recordings.compare import compare
         from recordings.compared import comparison_json, comparison_lines
-        from recordings.profile import BUILT_IN
 
-        roots = [root_pair(each) for each in root or ()]
-        mine, theirs = (
-            BUILT_IN.with_roots({f"root{number}": pair[side] for number, pair in enumerate(roots)})
-            for side in (0, 1)
-        )
+        pairs = [root_pair(each) for each in root or ()]
         first, second = opened(one), opened(other)
         with telling():
+            mine, theirs = profiles_for(first, second, roots=pairs)
             found = compare(first, second, mine, other_profile=theirs, exact=exact)
         if json:
             print_json(comparison_json(found))

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 from gateway.cli.output import BAD_INPUT, CliError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recordings.profile import Profile
+    from recordings.reader import Recording
 
 RULES = "replay.toml"
 CONFIG = "tieline.toml"
@@ -22,8 +25,8 @@ TABLE = "replay"
 """The table of `tieline.toml` that holds what `replay.toml` holds at its root."""
 
 
-def profile_for(recording: Path, rules: Path | None = None) -> Profile:
-    """The profile for a recording: of the file that is named, of `replay.toml` in it or next to it, or built in.
+def rules_for(recording: Path, rules: Path | None = None) -> Profile:
+    """The rules of the file that is named, or of `replay.toml` in a recording or next to it; none where there is none.
 
     Raises:
         CliError: If the file cannot be read or a rule cannot be used, with file, line and key of every mistake.
@@ -38,8 +41,36 @@ def profile_for(recording: Path, rules: Path | None = None) -> Profile:
     return BUILT_IN
 
 
+def profiles_for(
+    first: Recording,
+    second: Recording | None = None,
+    *,
+    rules: Path | None = None,
+    roots: Sequence[tuple[str, str]] = (),
+) -> tuple[Profile, Profile]:
+    """The profiles under which two recordings are compared; the second one's is of no use where there is none.
+
+    Rules are those of a file, see `rules_for`, and then those under which the first recording was made. Roots are the
+    pairs that are given, and those that both recordings were made with.
+
+    Raises:
+        CliError: If the rules cannot be used.
+    """
+    from gateway.config.recorded import profiles_of
+
+    sides = [profiles_of(each.header.settings, roots={})[0] for each in (first, second) if each is not None]
+    both = set[str].intersection(*({root.name for root in side.roots} for side in sides))
+    base = sides[0].behind(rules_for(first.path, rules))
+    named = [
+        {f"root{number}": pair[at] for number, pair in enumerate(roots)}
+        | {root.name: root.path for root in side.roots if root.name in both}
+        for at, side in enumerate(sides)
+    ]
+    return base.with_roots(named[0]), base.with_roots(named[-1])
+
+
 def profile_from(path: Path) -> Profile:
-    """The profile that a file holds, see `profile_for`."""
+    """The profile that a file holds, see `rules_for`."""
     from gateway.config.lines import toml_lines
     from recordings.profile import BUILT_IN, ProfileError, profile_of
 

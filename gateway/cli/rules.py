@@ -60,26 +60,24 @@ def register(app: typer.Typer) -> None:
         rules are then tried on A: one that never fires, or that makes two different requests the same, is told, and the
         command ends with 1. With A alone, the rules that there are are tried.
         """
-        from gateway.cli.rule_files import add_rules, profile_for, table_of
+        from gateway.cli.rule_files import add_rules, profiles_for, table_of
         from recordings.audit import audit
         from recordings.formats import with_schemas
         from recordings.propose import propose, rules_toml
 
-        roots = [root_pair(each) for each in root or ()]
+        pairs = [root_pair(each) for each in root or ()]
+        known = rules or (write if write is not None and write.exists() else None)
         first = opened(one)
-        profile = profile_for(one, rules or (write if write is not None and write.exists() else None))
-        sides = [
-            profile.with_roots({f"root{number}": pair[side] for number, pair in enumerate(roots)})
-            for side in (0, 1)
-        ]
         found = None
         with telling():
-            if other is not None:
-                second = opened(other)
-                mine, theirs = with_schemas(sides[0], first), with_schemas(sides[1], second)
-                found = propose(first, second, mine, other_profile=theirs)
+            second = None if other is None else opened(other)
+            mine, theirs = profiles_for(first, second, rules=known, roots=pairs)
+            if second is not None:
+                found = propose(
+                    first, second, with_schemas(mine, first), other_profile=with_schemas(theirs, second)
+                )
             proposals = () if found is None else found.proposals
-            tried = sides[0].with_rules(each.rule for each in proposals)
+            tried = mine.with_rules(each.rule for each in proposals)
             judged = audit(tried, first)
         text = rules_toml(proposals, table=table_of(write))
         if write is not None and proposals:

@@ -30,9 +30,9 @@ def run_verify(
     json: bool,
 ) -> int:
     """Play the recorded core against live peers, print the drift, and return the exit code."""
+    from gateway.cli.rule_files import profiles_for
     from recordings.compare import compare
     from recordings.drift import drift_json, drift_junit, drift_lines, drifts_of
-    from recordings.profile import BUILT_IN
     from recordings.reader import open_recording
 
     if out is not None and out.exists():
@@ -42,7 +42,9 @@ def run_verify(
     try:
         unanswered = play(source, live, target, timeout_s=timeout_s)
         with telling():
-            found = compare(source, open_recording(target), BUILT_IN)
+            made = open_recording(target)
+            profile, theirs = profiles_for(source, made)
+            found = compare(source, made, profile, other_profile=theirs)
         drifts = drifts_of(found, unanswered=unanswered)
     finally:
         if out is None:

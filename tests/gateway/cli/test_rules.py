@@ -10,8 +10,9 @@ import pytest
 
 from gateway.cli.main import main
 from gateway.cli.output import CliError
-from gateway.cli.rule_files import add_rules, profile_for, profile_from
+from gateway.cli.rule_files import add_rules, profile_from, profiles_for, rules_for
 from recordings.profile import BUILT_IN, Rule
+from recordings.store import open_recording
 from tests.recordings.call_kit import Call, session_of
 
 ONE = Call("query", {"order_id": 17, "sql": "select 1"}, {"took": "1 ms"})
@@ -80,11 +81,11 @@ def test_the_rules_that_lie_beside_a_recording_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = session_of(tmp_path / "a" / "one", ONE)
-    assert profile_for(one) == BUILT_IN
+    assert rules_for(one) == BUILT_IN
     (tmp_path / "a" / "replay.toml").write_text('exact = ["hex"]\n')
-    assert profile_for(one).exact == ("hex",)
+    assert rules_for(one).exact == ("hex",)
     (one / "replay.toml").write_text('exact = ["uuid"]\n')
-    assert profile_for(one).exact == ("uuid",)
+    assert rules_for(one).exact == ("uuid",)
     assert rules(monkeypatch, one) == 0
     assert "tried 0 rules" in capsys.readouterr().err
 
@@ -132,3 +133,29 @@ def test_a_file_that_cannot_take_rules_stays_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(CliError, match="cannot be read"):
         profile_from(tmp_path / "none.toml")
     assert [path.name for path in tmp_path.iterdir()] == ["replay.toml"]
+
+
+def recorded_with(path: Path, call: Call, **settings: object) -> Path:
+    """A recording of one call, with what its header says of the settings it was made under."""
+    session_of(path, call)
+    header = path / "recording.json"
+    header.write_text(json.dumps(json.loads(header.read_text()) | {"settings": settings}))
+    return path
+
+
+def test_rules_and_folders_under_which_a_recording_was_made_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = {"at": "/params/arguments/n", "as": "ignore"}
+    here = Call("read", {"n": 1, "path": "/home/ann/shop/a.py"}, {})
+    there = Call("read", {"n": 2, "path": "/builds/7/a.py"}, {})
+    one = recorded_with(
+        tmp_path / "one", here, roots={"cwd": "/home/ann/shop", "tmp": "/tmp"}, replay={"rule": [rule]}
+    )
+    other = recorded_with(tmp_path / "other", there, roots={"cwd": "/builds/7"})
+    assert rules(monkeypatch, one, other) == 0
+    assert capsys.readouterr() == ("", "0 rules proposed from 1 call\n")
+    mine, theirs = profiles_for(open_recording(one), open_recording(other))
+    assert [root.path for root in (*mine.roots, *theirs.roots)] == ["/home/ann/shop", "/builds/7"]
+    plain = session_of(tmp_path / "plain", here)
+    assert profiles_for(open_recording(one), open_recording(plain))[0].roots == ()
