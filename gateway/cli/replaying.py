@@ -75,6 +75,7 @@ def serve_it(request: Request) -> int:
         return _record(request)
     if request.mode == "shadow":
         return _shadow(request)
+    from gateway.cli.rule_files import rules_for
     from gateway.runtime.replay_setup import ChoiceError, set_up
     from recordings.report import text
 
@@ -90,7 +91,12 @@ def serve_it(request: Request) -> int:
     try:
         with telling():
             config, make = set_up(
-                source, request.choice, services, records=target is not None, on_report=ended
+                source,
+                request.choice,
+                services,
+                records=target is not None,
+                rules=rules_for(source.path),
+                on_report=ended,
             )
     except ChoiceError as error:
         raise CliError(str(error), hint=error.hint) from error

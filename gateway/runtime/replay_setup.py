@@ -25,6 +25,7 @@ from recordings.script import Script
 if TYPE_CHECKING:
     from gateway.config.peer import PeerConfig
     from recordings.divergence import Report
+    from recordings.profile import Profile
     from recordings.reader import Recording
 
 PeerMode: TypeAlias = Literal["mock", "live", "off"]
@@ -65,12 +66,13 @@ def set_up(
     services: Config | None,
     *,
     records: bool,
+    rules: Profile | None = None,
     on_report: Callable[[Report], None] | None = None,
 ) -> tuple[Config, MakeReplay]:
     """Return the configuration of a gateway that replays, and what makes its world.
 
     `services` is the configuration of live peers, where there may be any; `records` says whether the replay is to be
-    recorded itself.
+    recorded itself. `rules` come before those of the recording and of the configuration.
 
     Raises:
         ChoiceError: If the choice does not go together, or with the recording.
@@ -89,6 +91,8 @@ def set_up(
         roots=usual_roots(),
         more=services.replay if services is not None else None,
     )
+    if rules is not None:
+        recorded, live = recorded.behind(rules), live.behind(rules)
     options = ReplayOptions(
         path=source.path,
         strength=choice.gate,
