@@ -82,4 +82,5 @@ def _admit_modern(session: Session, request: Request) -> bool:
         core.era = "modern"
         core.version = meta.version
         core.initialized = True
+        session.know_core(core, meta.version, bytes(meta.client))
     return True

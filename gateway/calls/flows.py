@@ -60,7 +60,13 @@ class Flows:
             return
         call = self._session.open_call(request)
         if call is not None:
-            run(self._session, self._initialize(request), lambda result: self._told(request, call, result))
+            run(self._session, self._initialize(request), lambda result: self._greeted(request, call, result))
+
+    def _greeted(self, request: Request, call: Call, result: Reply | bytes) -> None:
+        client = request.core.client
+        if isinstance(result, bytes) and client is not None:
+            self._session.know_core(request.core, _agreed(result), client.info)
+        self._told(request, call, result)
 
     def discover(self, request: Request) -> None:
         """Answer `server/discover`: the one modern peer's own words, or what the peers can do together."""
@@ -363,6 +369,15 @@ def _level(request: Request) -> str:
         return str(msgspec.json.decode(request.envelope.params or b"{}", type=dict[str, Any]).get("level"))
     except msgspec.DecodeError:
         return ""
+
+
+def _agreed(result: bytes) -> str:
+    """Return the version in the result of `initialize`; empty where a server has put something else there."""
+    try:
+        version = msgspec.json.decode(result, type=dict[str, Any]).get("protocolVersion")
+    except msgspec.DecodeError:
+        return ""
+    return version if isinstance(version, str) else ""
 
 
 def _instructions(peers: list[Peer]) -> str:

@@ -64,7 +64,7 @@ class Tap(Protocol):
         ...
 
     def met(self, peer: str, facts: PeerFacts) -> None:
-        """Keep who a peer is and what it speaks, once it has shaken hands; called by the host."""
+        """Keep who a peer is and what it speaks, once it has shaken hands; called by the host. No name is the core."""
         ...
 
     def close(self) -> None:
@@ -101,6 +101,10 @@ class Host(Protocol):
 
     def healthy(self, peer: Peer) -> None:
         """The peer has shaken hands: earlier failures are on the way to be forgotten."""
+        ...
+
+    def greeted(self, tap: Tap, hello: Hello, version: str, client: bytes) -> None:
+        """A core has shown which version it speaks, and with `client` its `clientInfo`: once in each session."""
         ...
 
     def last_words(self, peer: Peer) -> str:

@@ -75,6 +75,9 @@ class Session:
         self.router = Router(self)
         self.only: Seat | None = next(iter(self.seats.values())) if len(self.seats) == 1 else None
         self._idle: Timer | None = None
+        self._knows_core = False
+        self.is_over = False
+        """Whether it has ended: what still comes of it concerns nobody."""
         self._handlers: dict[str, Handler] = {
             "initialize": self.flows.initialize,
             "server/discover": self.flows.discover,
@@ -98,6 +101,12 @@ class Session:
         core = Core(self, link, hello)
         self.cores.append(core)
         return core
+
+    def know_core(self, core: Core, version: str, client: bytes) -> None:
+        """Take note of what the first core of the session speaks, and what it says that it is."""
+        if not self._knows_core:
+            self._knows_core = True
+            self.exchange.host.greeted(self.tap, core.hello, version, client)
 
     def core_asked(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
         """One request of the core."""
@@ -535,6 +544,7 @@ class Session:
 
     def close(self) -> None:
         """End the session: its own peers go, its recording is sealed."""
+        self.is_over = True
         self.subscriptions.close()
         for seat in self.seats.values():
             seat.close(self)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.calls.ports import Timer
+from gateway.calls.ports import Tap, Timer
 from gateway.replay.clock import VirtualClock
 from recordings.frame import NO_BODY, Frame
 from recordings.header import PeerFacts
@@ -173,6 +173,9 @@ class Stage:
 
     def healthy(self, peer: Peer) -> None:
         """Nobody keeps count of failures."""
+
+    def greeted(self, tap: Tap, hello: Hello, version: str, client: bytes) -> None:
+        """The recording knows who the core was."""
 
     def said(self, peer: str, line: str) -> None:
         """Take in one line that the recording has of a peer's stderr."""

@@ -145,12 +145,18 @@ class World:
             connection.ready()
         if self.news is not None:
             self.news.ready(peer.name)
-        software = self.redact_text(_software(peer))
+        software = self.redact_text(_server(peer.facts))
         facts = self._facts(peer.config, version=peer.version, software=software)
         if peer.config.scope == "shared":
             self._met[peer.name] = facts
         for session in peer.sessions:
             session.tap.met(peer.name, facts)
+
+    def greeted(self, tap: Tap, hello: Hello, version: str, client: bytes) -> None:
+        """A core has shown who it is: the header of its recording says so."""
+        software = self.redact_text(_client(client))
+        facts = PeerFacts(dialect="mcp", version=version, transport=hello.transport, software=software)
+        tap.met("", facts)
 
     def mint(self) -> str:
         """Return 32 random hex digits."""
@@ -333,21 +339,33 @@ class _Software(msgspec.Struct):
     name: str = ""
     version: str = ""
 
+    @property
+    def text(self) -> str:
+        return f"{self.name} {self.version}".strip()[:LONGEST_SOFTWARE]
+
 
 class _Facts(msgspec.Struct):
     server: _Software | None = msgspec.field(name="serverInfo", default=None)
     meta: dict[str, msgspec.Raw] = msgspec.field(name="_meta", default_factory=dict[str, msgspec.Raw])
 
 
-def _software(peer: Peer) -> str:
+def _server(facts: bytes) -> str:
     """Return name and version as a peer gave them; empty where it did not."""
     try:
-        facts = msgspec.json.decode(peer.facts, type=_Facts)
-        raw = facts.meta.get(mcp.META_SERVER)
-        said = facts.server or (msgspec.json.decode(raw, type=_Software) if raw is not None else _Software())
+        found = msgspec.json.decode(facts, type=_Facts)
+        raw = found.meta.get(mcp.META_SERVER)
+        said = found.server or (msgspec.json.decode(raw, type=_Software) if raw is not None else _Software())
     except msgspec.DecodeError:
         return ""
-    return f"{said.name} {said.version}".strip()[:LONGEST_SOFTWARE]
+    return said.text
+
+
+def _client(info: bytes) -> str:
+    """Return name and version as a core gave them; empty where it did not."""
+    try:
+        return msgspec.json.decode(info, type=_Software).text
+    except msgspec.DecodeError:
+        return ""
 
 
 def echo(data: bytes) -> None:

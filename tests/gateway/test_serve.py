@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.options import ServeOptions
+from recordings.header import PeerFacts
 from recordings.store import open_recording
 from tests.processes.gateway_kit import echo, eventually, house, run, state, text_of, toml_of
 
@@ -51,6 +52,23 @@ def test_a_recording_says_which_version_each_peer_speaks(tmp_path: Path) -> None
             "own": "2025-11-25",
             "all": "2025-11-25",
         }
+
+    run(main())
+
+
+def test_a_recording_says_what_its_core_is_and_speaks_without_secrets(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with house(tmp_path, {"own": echo()}) as here:
+            core = await here.core(shake=False)
+            assert (here.recording().header.core or PeerFacts()).version == ""
+            info = {"name": f"agent with {SECRET}", "version": "7.1"}
+            params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+            agreed = (await core.ask("initialize", params))["result"]["protocolVersion"]
+        facts = here.recording().header.core
+        assert facts is not None
+        assert (facts.dialect, facts.transport, facts.version) == ("mcp", "memory", agreed)
+        assert facts.software.startswith("agent with [REDACTED")
+        assert facts.software.endswith(" 7.1")
 
     run(main())
 

@@ -114,6 +114,8 @@ class ManualHost:
         self.services = services
         self.connects: list[Peer] = []
         self.healthy_peers: list[Peer] = []
+        self.greetings: list[tuple[str, bytes]] = []
+        """Version and `clientInfo` of the cores that have shown themselves."""
         self.words = ""
         """What every peer has said on stderr."""
         self._timers: list[tuple[int, int, ManualTimer]] = []
@@ -138,6 +140,9 @@ class ManualHost:
 
     def healthy(self, peer: Peer) -> None:
         self.healthy_peers.append(peer)
+
+    def greeted(self, tap: Any, hello: Hello, version: str, client: bytes) -> None:
+        self.greetings.append((version, client))
 
     def last_words(self, peer: Peer) -> str:
         return self.words

@@ -95,3 +95,27 @@ def test_a_peer_of_the_cores_own_answers_with_the_version_that_it_speaks() -> No
     core.asks("initialize", {"protocolVersion": mcp.LATEST_LEGACY, "capabilities": {}, "clientInfo": {}})
 
     assert core.gets_result()["protocolVersion"] == "2025-03-26"
+
+
+@pytest.mark.parametrize("asked", ["2025-06-18", "1999-12-31"])
+def test_what_a_core_speaks_is_what_was_agreed_on_and_told_once(asked: str) -> None:
+    desk = Desk({"calc": Service(version="2025-06-18")})
+    core = desk.connect()
+    params: Message = {
+        "protocolVersion": asked,
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    core.asks("initialize", params)
+    assert core.gets_result()["protocolVersion"] == "2025-06-18"
+    core.asks("initialize", params, id=2)
+
+    assert desk.host.greetings == [("2025-06-18", b'{"name":"c","version":"1"}')]
+
+
+def test_a_modern_core_is_known_by_its_first_request() -> None:
+    desk = Desk()
+    for _ in range(2):
+        desk.connect("modern", ephemeral=True).calls()
+
+    assert desk.host.greetings == [(mcp.LATEST_MODERN, b'{"name":"core","version":"1"}')]
