@@ -11,7 +11,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -352,10 +351,6 @@ class Recorder:
             if not self._serve:
                 raise
             self._mark_incomplete(refusal)
-
-    def commit(self) -> Future[None]:
-        """As `barrier`, from a thread that gathers callers into one fsync: for an event loop to await."""
-        return self._syncer.soon()
 
     def _flush(self) -> None:
         """Close the block, so that the chain covers what is about to be on disk."""

@@ -109,7 +109,6 @@ def test_what_was_appended_is_what_is_read(tmp_path: Path, durability: Durabilit
         for each in frames:
             recorder.append(each)
         recorder.barrier()
-        recorder.commit().result(PATIENCE_S)
         if seal:
             recorder.seal()
     recording = open_recording(tmp_path / "r")
@@ -395,7 +394,6 @@ def test_nothing_can_be_appended_to_what_was_ended(tmp_path: Path) -> None:
     for act in (lambda: recorder.append(frame(2)), recorder.seal):
         with pytest.raises(RecordingError, match="closed"):
             act()
-    assert isinstance(recorder.commit().exception(PATIENCE_S), RecordingError)
 
 
 def test_the_key_of_a_project_is_made_once_and_is_private(tmp_path: Path) -> None:
