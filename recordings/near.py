@@ -73,8 +73,17 @@ class Nearest:
     once for each request of a kind. Indexing costs some 15 µs a request, and nothing as long as all requests match.
     """
 
-    def __init__(self, profile: Profile, requests: Iterable[Request], params: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        requests: Iterable[Request],
+        params: Callable[[int], bytes],
+        *,
+        live: Profile | None = None,
+    ) -> None:
+        """`live` is the profile of the run that asks, whose folders may lie elsewhere."""
         self._former = former(profile)
+        self._live = former(live) if live is not None else self._former
         self._params = params
         self._kinds: dict[tuple[str | None, str, str | None], _Kind] = {}
         for request in requests:
@@ -87,7 +96,7 @@ class Nearest:
         self, peer: str | None, method: str, name: str | None, params: bytes, *, most: int = 3
     ) -> list[Neighbour]:
         """The nearest recorded requests, the nearest first; of equally near ones, the oldest."""
-        values = self._values(peer, method, name, params)
+        values = values_of(self._live.normal(method, name, params, peer=peer))
         found: list[Neighbour] = []
         for level in self._levels(peer, method, name):
             for kind in level:

@@ -27,7 +27,8 @@ class Recollection:
     def __init__(self, script: Script, live: Profile | None = None) -> None:
         """`live` is the profile of the run that replays it, whose folders may lie elsewhere."""
         self.script = script
-        self.live_forms = Forms(live if live is not None else script.profile)
+        self._live = live if live is not None else script.profile
+        self.live_forms = Forms(self._live)
         """Forms of live requests, which are alike from replay to replay."""
         self.contested: frozenset[int] | None = None
         """Requests that others equal in key and not in outcome; None until the matcher has said which."""
@@ -83,7 +84,7 @@ class Recollection:
             for one in self.script.arrivals.values()
             if one.kind == "request" and not one.is_own
         ]
-        return Nearest(self.script.profile, requests, self.params)
+        return Nearest(self.script.profile, requests, self.params, live=self._live)
 
 
 def said(message: bytes) -> bytes:

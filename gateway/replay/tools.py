@@ -6,12 +6,15 @@ nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
 
 from gateway.protocol import jsonrpc
 from recordings.errors import RecordingError
+from recordings.formats import rules_of_listing
+from recordings.profile import Rule
 from recordings.script import Script
 
 MOST_DEPTH = 16
@@ -33,12 +36,8 @@ class ToolBook:
 
     def __init__(self, script: Script) -> None:
         self._tools: dict[tuple[str, str], _Tool] = {}
-        for arrival in script.arrivals.values():
-            if arrival.method != "tools/list" or not arrival.peer:
-                continue
-            for seq in script.caused_by(arrival.seq):
-                if script.deliveries[seq].is_answer:
-                    self._read(arrival.peer, script, seq)
+        for peer, seq in _listings(script):
+            self._read(peer, script, seq)
 
     def _read(self, peer: str, script: Script, seq: int) -> None:
         try:
@@ -61,6 +60,30 @@ class ToolBook:
         if tool is not None and tool.output is not None:
             result["structuredContent"] = smallest(tool.output)
         return msgspec.json.encode(result)
+
+
+def rules_of_tools(script: Script) -> list[Rule]:
+    """What the recorded input schemas say of arguments that differ from run to run, as rules, each once."""
+    made: dict[Rule, None] = {}
+    for peer, seq in _listings(script):
+        try:
+            body = script.body(seq)
+            # Most schemas name no format, and are not decoded.
+            result = (jsonrpc.read(body).result or b"") if b'"format"' in body else b""
+        except (jsonrpc.BadMessage, RecordingError):
+            continue
+        if result:
+            made.update(dict.fromkeys(rules_of_listing(bytes(result), peer=peer, rules=script.profile.rules)))
+    return list(made)
+
+
+def _listings(script: Script) -> Iterator[tuple[str, int]]:
+    """The recorded answers to `tools/list`, and whose they are."""
+    for arrival in script.arrivals.values():
+        if arrival.method == "tools/list" and arrival.peer:
+            for seq in script.caused_by(arrival.seq):
+                if script.deliveries[seq].is_answer:
+                    yield arrival.peer, seq
 
 
 def smallest(schema: Any, depth: int = 0) -> Any:

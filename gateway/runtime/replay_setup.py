@@ -17,6 +17,7 @@ from gateway.config.model import Config, RecordConfig
 from gateway.config.places import usual_roots
 from gateway.config.recorded import config_of, profiles_of
 from gateway.replay.misses import Allowed, MissPolicy, Mode
+from gateway.replay.tools import rules_of_tools
 from gateway.runtime.replay_world import ReplayOptions, ReplayWorld
 from recordings.gate import Strength
 from recordings.lookup import open_lookup
@@ -93,6 +94,9 @@ def set_up(
     )
     if rules is not None:
         recorded, live = recorded.behind(rules), live.behind(rules)
+    script = Script(open_lookup(source), recorded)
+    of_tools = rules_of_tools(script)
+    script.profile, live = recorded.with_rules(of_tools), live.with_rules(of_tools)
     options = ReplayOptions(
         path=source.path,
         strength=choice.gate,
@@ -104,7 +108,6 @@ def set_up(
         services=dict(services.active_peers) if services is not None else {},
     )
     config = _config(source, choice, services, options, records=records)
-    script = Script(open_lookup(source), recorded)
     return config, partial(ReplayWorld, script=script, options=options, on_report=on_report)
 
 

@@ -82,6 +82,18 @@ def test_values_that_may_differ_are_equal() -> None:
     assert recorded.index().of("db", "tools/call", "query", live)[0].distance == "0 of 3 values"
 
 
+def test_the_folders_of_the_run_that_asks_may_lie_elsewhere() -> None:
+    params = {1: call("read", path="/home/ann/shop/a.py", n=1)}
+    index = Nearest(
+        BUILT_IN.with_roots({"cwd": "/home/ann/shop"}),
+        [Request(1, "fs", "tools/call", "read")],
+        params.__getitem__,
+        live=BUILT_IN.with_roots({"cwd": "/builds/7"}),
+    )
+    found = index.of("fs", "tools/call", "read", call("read", path="/builds/7/a.py", n=2))
+    assert found[0].distance == "2 of 4 values"
+
+
 def test_nothing_is_indexed_before_somebody_asks_and_nothing_twice() -> None:
     recorded = Recorded()
     for number in range(50):
