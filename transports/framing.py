@@ -61,6 +61,20 @@ class LineFramer:
         self._told = True
         return Stray(self._head, "unfinished", self._size)
 
+    def sole(self, data: bytes) -> bytes | None:
+        """Give the one whole line that the next bytes are, the most frequent case; None where it takes `feed`."""
+        end = len(data) - 1
+        # 13 is a carriage return, up to 32 is white space.
+        if (
+            data.find(b"\n") == end
+            and data[0] > 32
+            and data[end - 1] != 13
+            and end <= self._limit
+            and not (self._size or self._first)
+        ):
+            return data[:end]
+        return None
+
     def feed(self, data: bytes) -> list[Item]:
         """Take the next bytes of the stream; give what they complete, in order."""
         end = data.find(b"\n")
@@ -69,9 +83,6 @@ class LineFramer:
                 self._keep(data)
             return []
         clean = not (self._size or self._first)
-        # One whole line, the most frequent case: 13 is a carriage return, up to 32 is white space.
-        if end == len(data) - 1 and clean and end <= self._limit and data[0] > 32 and data[end - 1] != 13:
-            return [data[:end]]
         pieces = data.split(b"\n") if end < _LONG else _cut(data, end)
         tail = pieces.pop()
         if clean and len(data) <= self._limit and b"\r" not in data and min(pieces) >= b"!":

@@ -14,7 +14,8 @@ import sys
 import threading
 
 from transports.base import Acceptor, Hello, Limits, Receiver, TransportError
-from transports.lines import READ_BYTES, Ending, LineLink, pollable
+from transports.line_output import pollable
+from transports.lines import READ_BYTES, Ending, LineLink
 
 _F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
 
