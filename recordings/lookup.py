@@ -33,7 +33,7 @@ from recordings import files
 from recordings.blobs import with_body
 from recordings.columns import Form, Row, Stamp, TableWriter, Told
 from recordings.errors import DamagedError, NotARecordingError, RecordingError
-from recordings.frame import FORMAT, Frame
+from recordings.frame import FORMAT, Frame, Kind, Way
 from recordings.header import decode_header
 from recordings.migrate import migrated
 from recordings.reader import Recording, chunk_text, decoded, index_anew, open_file, open_recording
@@ -55,14 +55,14 @@ class _Slim(msgspec.Struct, gc=False):
     """What a row needs of a line, read without the rest."""
 
     seq: int
-    kind: str
+    kind: Kind
     at: int = 0
     life: int = 1
     re: int | None = None
     parent: int | None = None
     after: int | None = None
     op: int | None = None
-    way: str | None = None
+    way: Way | None = None
     peer: str | None = None
     lane: str | None = None
     method: str | None = None
