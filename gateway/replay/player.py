@@ -25,6 +25,8 @@ from recordings.matching import Live, Match, Matcher, Miss, Recorded
 from recordings.profile import consumption
 from recordings.script import Arrival, Delivery
 
+HANDSHAKES = frozenset(("initialize", "server/discover"))
+"""How a core greets depends on its era, which need not be that of the recorded one."""
 LONG = 16
 """Values of this length and more are found again inside of text; shorter ones might be anything."""
 
@@ -130,7 +132,7 @@ class Player:
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
             # the others are told of.
-            if not one.is_own and one.instead != "live":
+            if not (one.is_own or method in HANDSHAKES or one.instead == "live"):
                 self.divergences.append(one.miss)
             return one
         self._take(one, found, wanted)
