@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from recordings.form import PUBLIC, TOLERANT, Form, is_within
-from recordings.profile import Consumption
+from recordings.profile import Consumption, kind_name
 
 Why: TypeAlias = Literal["extra", "changed-params", "exhausted", "ambiguous"]
 
@@ -180,13 +180,13 @@ class Matcher:
         self._form = form
         self._outcome = outcome
         self._strict = strict
-        self._groups: dict[tuple[str, str, str], Group] = {}
+        self._groups: dict[tuple[str, str, str | None], Group] = {}
         self._lanes: dict[str, Bindings] = {}
         self.by_seq: dict[int, Recorded] = {}
         for request in requests:
             self.by_seq[request.seq] = request
             self._groups.setdefault(
-                (request.peer, request.method, request.name), Group()
+                (request.peer, request.method, kind_name(request.name)), Group()
             ).requests.requests.append(request)
 
     def match(
@@ -197,7 +197,7 @@ class Matcher:
         `now` is virtual time, for polls. `eligible` says of a recorded request whether what caused it has happened;
         those that are come first where lanes are unknown.
         """
-        group = self._groups.get((live.peer, live.method, live.name))
+        group = self._groups.get((live.peer, live.method, kind_name(live.name)))
         if group is None:
             return Miss("extra")
         keyed = self._keyed(group).get(live.form.key)

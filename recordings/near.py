@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from recordings.form import former
-from recordings.profile import Profile
+from recordings.profile import Profile, kind_name
 from recordings.renaming import is_list, is_object
 
 MOST_VALUES = 256
@@ -87,9 +87,10 @@ class Nearest:
         self._params = params
         self._kinds: dict[tuple[str | None, str, str | None], _Kind] = {}
         for request in requests:
-            kind = self._kinds.get(request[1:])
+            which = (request.peer, request.method, kind_name(request.name))
+            kind = self._kinds.get(which)
             if kind is None:
-                kind = self._kinds[request[1:]] = _Kind()
+                kind = self._kinds[which] = _Kind()
             kind.seqs.append(request.seq)
 
     def of(
@@ -97,6 +98,7 @@ class Nearest:
     ) -> list[Neighbour]:
         """The nearest recorded requests, the nearest first; of equally near ones, the oldest."""
         values = values_of(self._live.normal(method, name, params, peer=peer))
+        name = kind_name(name)
         found: list[Neighbour] = []
         for level in self._levels(peer, method, name):
             for kind in level:

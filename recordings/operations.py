@@ -15,7 +15,7 @@ import msgspec
 from recordings.errors import MissingBlobError
 from recordings.form import form_of
 from recordings.frame import DECISIONS, SETTLES, Frame
-from recordings.profile import Profile
+from recordings.profile import Profile, kind_name
 
 Asker: TypeAlias = Literal["core", "peer"]
 _TIMES = ("_ns", "_ms", "_s", "_us")
@@ -174,9 +174,7 @@ def decision_text(frame: Frame) -> str:
 
 def kind_of(operation: Operation) -> tuple[str, str, str, str]:
     """What makes two calls calls of one kind, whatever their params."""
-    # The URI of a resource stands in its params too, and is renamed there where it lies under a root.
-    name = "" if "://" in operation.name else operation.name
-    return operation.by, operation.peer, operation.method, name
+    return operation.by, operation.peer, operation.method, kind_name(operation.name) or ""
 
 
 def where_of(operation: Operation) -> tuple[Any, ...]:

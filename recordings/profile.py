@@ -130,6 +130,14 @@ BUILT_IN = Profile()
 """What is volatile in every project."""
 
 
+def kind_name(name: str | None) -> str | None:
+    """The name by which requests of one kind are gathered: none for a URI.
+
+    It stands in the params too, where it is renamed if it lies under a root or holds an id.
+    """
+    return None if name is None or "://" in name else name
+
+
 def consumption(
     profile: Profile,
     method: str,
