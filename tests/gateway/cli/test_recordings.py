@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.main import main
+from gateway.cli.reading import bar
 from gateway.protocol.canonical import params_hash
 from recordings import files
 from recordings.frame import Frame
@@ -439,6 +440,23 @@ def test_the_doctor_tells_of_an_index_that_is_gone_and_makes_it_anew(
     assert (path / name).read_bytes() == before
     told = tieline("doctor", path)
     assert (told.code, told.err) == (0, "")
+
+
+def test_what_takes_long_is_shown_on_a_terminal_and_nothing_before_it_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with bar("indexing"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    with bar("indexing") as tell:
+        tell(1, 4)
+        tell(4, 4)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "indexing" in told.err
+    assert "100 %" in told.err
 
 
 def test_the_doctor_seals_what_was_broken_off(tieline: Any, tmp_path: Path) -> None:
