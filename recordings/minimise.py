@@ -7,7 +7,7 @@ candidate fails is the oracle's business.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -22,6 +22,7 @@ from recordings.header import Header
 from recordings.reader import Recording
 from recordings.reduction import STAGES, Parts, Stage
 from recordings.renumber import Renumbering
+from recordings.wireids import WireIds, with_ids
 
 Oracle: TypeAlias = Callable[[Path], str | None]
 """Given a recording: in which way it fails, or None where it does not."""
@@ -138,11 +139,17 @@ class _Search:
         self._most_runs = most_runs
         self._known: dict[frozenset[int], bool] = {}
         self.progress: Progress | None = None
-        self.parts = Parts(stored(recording))
+        self._wire_ids = WireIds()
+        self.parts = Parts(self._seen(recording))
         self.out: frozenset[int] = frozenset()
         """What the smallest recording so far leaves out."""
         self.runs = 0
         self.failure = ""
+
+    def _seen(self, recording: Recording) -> Iterator[Frame]:
+        for frame in stored(recording):
+            self._wire_ids.see(frame)
+            yield frame
 
     def start(self) -> None:
         """Find out in which way all of it fails. Raises `DoesNotFailError` where it does not."""
@@ -203,6 +210,7 @@ class _Search:
         """Write the recording without some frames, and return how many of its frames are left."""
         recording = self._recording
         numbering = Renumbering(first=self.parts.first)
+        ids = self._wire_ids.without(gone)
         missing: list[int] = []
         with writing(path, self._header(gone)) as recorder:
             frames = 0
@@ -210,7 +218,7 @@ class _Search:
             for frame in stored(recording):
                 if frame.seq in gone:
                     continue
-                made = numbering.kept(with_body(recording, frame, missing))
+                made = numbering.kept(with_ids(with_body(recording, frame, missing), ids))
                 recorder.append(made)
                 last, at = made.seq, made.at
                 frames += 1

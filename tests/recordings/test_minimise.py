@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -150,8 +151,9 @@ def test_every_candidate_is_a_recording_and_its_references_lead_where_they_led(t
 
 
 def _said(each: Frame) -> tuple[object, ...]:
-    # Bodies carry what tells a frame from others here: ids, names and steps.
-    return each.kind, each.way, each.at, bytes(each.body)
+    """What tells a frame from the others here, whatever it and the ids in it are called."""
+    body: dict[str, Any] = msgspec.json.decode(each.body) if bytes(each.body) else {}
+    return each.kind, each.way, each.at, str(body.get("result")), body.get("params", {}).get("progress")
 
 
 def test_a_failure_of_another_kind_is_no_success(tmp_path: Path) -> None:
@@ -184,6 +186,18 @@ def test_what_belongs_together_stays_together(tmp_path: Path) -> None:
     assert [(each.seq, each.re, each.parent, each.op) for each in left[2:4]] == [
         (2, None, 1, 0),
         (3, 2, None, None),
+    ]
+
+
+def test_ids_that_the_gateway_counted_count_on(tmp_path: Path) -> None:
+    path = session_of(tmp_path / "r", *CALLS)
+    minimised(tmp_path, path, has("t1", "t4", "t8"))
+    answers = [each for each in open_recording(tmp_path / "min") if each.kind == "response"]
+    assert [(each.peer, each.id, msgspec.json.decode(each.body)["id"]) for each in answers] == [
+        ("lsp", 2, 2),
+        # One call less to each of the two peers comes before.
+        ("db", 4, 4),
+        ("lsp", 8, 8),
     ]
 
 
