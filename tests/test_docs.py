@@ -35,6 +35,7 @@ from tests.reference_pages import PAGES, REFERENCE
 ROOT = Path(__file__).parents[1]
 PAGES_OF_OURS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 GUARANTEES = ROOT / "docs" / "explanation" / "guarantees.md"
+FAULTS = ROOT / "docs" / "explanation" / "faults.md"
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 
 
@@ -132,10 +133,15 @@ def test_the_page_of_commands_has_what_help_prints(
     assert "-h, --help" in printed
 
 
-@pytest.mark.parametrize("held_by", re.findall(r"`(tests/[^`]*::[^`]*)`", GUARANTEES.read_text()))
+@pytest.mark.parametrize(
+    "held_by", re.findall(r"`(tests/[^`]*::[^`]*)`", GUARANTEES.read_text() + FAULTS.read_text())
+)
 def test_what_holds_a_promise_is_there(held_by: str) -> None:
+    held_by, _, case = held_by.removesuffix("]").partition("[")
     path, *names = held_by.split("::")
-    module = ast.parse((ROOT / path).read_text())
+    text = (ROOT / path).read_text()
+    assert case in text, f"{path} has no case {case}"
+    module = ast.parse(text)
     inside: list[ast.stmt] = module.body
     for name in names:
         found = [n for n in inside if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name == name]
@@ -149,6 +155,13 @@ def test_every_promise_has_something_that_holds_it() -> None:
     ]
     assert len(rows) > 40
     assert all("`tests/" in row for row in rows[2:])
+
+
+def test_every_fault_has_a_test_that_injects_it() -> None:
+    rows = [line for line in FAULTS.read_text().splitlines() if line.startswith("| ")]
+    faults = [row for row in rows if not row.startswith(("| fault |", "| --- "))]
+    assert len(faults) > 40
+    assert all("`tests/" in row for row in faults)
 
 
 def test_the_exit_codes_are_those_of_the_code() -> None:

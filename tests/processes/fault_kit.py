@@ -144,11 +144,13 @@ def check_answers(core: Client) -> None:
 
 
 def kinds_of(here: House, peer: str = "bad") -> set[str]:
-    """Kinds of the frames about one peer, and `kind/flag` where they have flags."""
+    """Kinds of the frames about one peer, `kind/flag` where they have flags, and methods of notifications."""
     found: set[str] = set()
     for frame in here.frames():
         if frame.peer == peer:
             found |= {frame.kind, *(f"{frame.kind}/{flag}" for flag in frame.flags)}
+            if frame.kind == "notification" and frame.method:
+                found.add(frame.method)
             if frame.way == "inside" and frame.re is not None:
                 found.add(f"{frame.kind}/re")
     return found

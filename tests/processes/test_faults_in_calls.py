@@ -62,7 +62,7 @@ FRAMING = [
 ]
 
 IDS = [
-    timeout("never-answers"),
+    timeout("never-answers", "notifications/cancelled"),
     Case(fault="answers-twice", text="same", frames=("response/duplicate",)),
     Case(fault="answers-twice-differently", text="first", frames=("response/duplicate",)),
     timeout("wrong-id", "response/orphan"),

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,32 @@ def test_a_tool_that_changed_after_it_was_accepted(changed: str, tmp_path: Path)
             listed, answer = await seen(await gateway.core())
             assert listed == ["one__query", "one__count"]
             assert text_of(answer) == "one: query"
+
+    run(main())
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_call(
+    hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, real_ns = time.time, time.time_ns
+
+    async def main() -> None:
+        peers = {"good": echo(call_timeout_s=PATIENCE_S), "bad": bad("never-answers", call_timeout_s=1.0)}
+        async with house(tmp_path, peers) as here:
+            core = await here.core()
+            await comes_back(core)
+            _, slow = core.start_tool("good__echo", text="as ever", delay_ms=300)
+            _, never = core.start_tool("bad__fault")
+            assert text_of(await core.tool("good__echo", text="both are on their way"))
+            monkeypatch.setattr(time, "time", lambda: real() + hours * 3600)
+            monkeypatch.setattr(time, "time_ns", lambda: real_ns() + hours * 3600 * 10**9)
+            assert text_of(await slow) == "as ever"
+            assert told(await never)["reason"] == "deadline"
+            assert text_of(await core.tool("good__echo", text="and on")) == "and on"
+            check_answers(core)
+        frames = here.frames()
+        assert [frame.at for frame in frames] == sorted(frame.at for frame in frames)
 
     run(main())
 
