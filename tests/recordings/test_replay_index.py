@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recordings import columns, files, lookup
@@ -168,6 +168,7 @@ numbers = st.one_of(st.none(), st.integers(0, 300), st.integers(0, 2**40))
 texts = st.one_of(st.none(), st.text(max_size=6), st.sampled_from(["a", "b"]))
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(
