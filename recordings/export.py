@@ -17,7 +17,7 @@ from recordings.errors import MissingBlobError
 from recordings.frame import LIFECYCLE, Frame
 from recordings.header import encode_header
 from recordings.marks import unmarked
-from recordings.reader import Recording
+from recordings.public import Shown
 from recordings.segment import json_of
 from recordings.views import Pair, is_forwarded, is_trouble, pairs
 
@@ -27,7 +27,7 @@ _encode = msgspec.json.encode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def exported(recording: Recording, form: Format, *, public: bool = False) -> Iterator[bytes]:
+def exported(recording: Shown, form: Format, *, public: bool = False) -> Iterator[bytes]:
     """The pieces of a whole document. `public` leaves out what tells equal secrets."""
     pieces = {"har": _har, "trace": _trace, "json": _json}[form](recording)
     return (unmarked(piece) for piece in pieces) if public else pieces
@@ -40,7 +40,7 @@ def _listed(items: Iterable[bytes]) -> Iterator[bytes]:
         first = False
 
 
-def _body(recording: Recording, frame: Frame) -> bytes:
+def _body(recording: Shown, frame: Frame) -> bytes:
     try:
         return recording.body(frame)
     except MissingBlobError as error:
@@ -50,13 +50,13 @@ def _body(recording: Recording, frame: Frame) -> bytes:
 # Plain JSON
 
 
-def _json(recording: Recording) -> Iterator[bytes]:
+def _json(recording: Shown) -> Iterator[bytes]:
     yield b'{"recording":' + encode_header(recording.header).strip() + b',"frames":[\n'
     yield from _listed(json_of(_whole(recording, frame)) for frame in recording)
     yield b"\n]}\n"
 
 
-def _whole(recording: Recording, frame: Frame) -> Frame:
+def _whole(recording: Shown, frame: Frame) -> Frame:
     """The frame with its body in it, wherever that lies."""
     if frame.blob is None:
         return frame
@@ -66,7 +66,7 @@ def _whole(recording: Recording, frame: Frame) -> Frame:
 # HAR 1.2
 
 
-def _har(recording: Recording) -> Iterator[bytes]:
+def _har(recording: Shown) -> Iterator[bytes]:
     creator = {"name": "tieline", "version": recording.header.by.rpartition(" ")[2] or "1"}
     yield b'{"log":{"version":"1.2","creator":' + _encode(creator) + b',"pages":[],"entries":[\n'
     yield from _listed(
@@ -75,7 +75,7 @@ def _har(recording: Recording) -> Iterator[bytes]:
     yield b"\n]}}\n"
 
 
-def _entry(recording: Recording, pair: Pair) -> dict[str, Any]:
+def _entry(recording: Shown, pair: Pair) -> dict[str, Any]:
     request, answer = pair.request, pair.answer
     took_ms = (pair.took_ns or 0) / 1e6
     path = "/".join(quote(part) for part in (request.peer or "core", request.method, request.name) if part)
@@ -125,7 +125,7 @@ def _entry(recording: Recording, pair: Pair) -> dict[str, Any]:
     }
 
 
-def _clock(recording: Recording, at: int) -> str:
+def _clock(recording: Shown, at: int) -> str:
     moment = _EPOCH + timedelta(microseconds=(recording.header.started + at) // 1000)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
@@ -133,13 +133,13 @@ def _clock(recording: Recording, at: int) -> str:
 # Chrome trace
 
 
-def _trace(recording: Recording) -> Iterator[bytes]:
+def _trace(recording: Shown) -> Iterator[bytes]:
     yield b'{"displayTimeUnit":"ms","traceEvents":[\n'
     yield from _listed(_encode(event) for event in _events(recording))
     yield b"\n]}\n"
 
 
-def _events(recording: Recording) -> Iterator[dict[str, Any]]:
+def _events(recording: Shown) -> Iterator[dict[str, Any]]:
     tracks = _Tracks()
     waiting: dict[int, Frame] = {}
     for frame in recording:

@@ -50,11 +50,34 @@ def register(app: typer.Typer) -> None:
             raise CliError(f"`{source}` does not exist")
         directory = free((out or usual_place() / f"imported-{source.absolute().stem}").absolute())
         with telling():
-            recording = _foreign(source, from_, directory)
+            is_text = source.is_dir() and from_ is None
+            recording = _text(source, directory) if is_text else _foreign(source, from_, directory)
         _tell(recording)
         return DONE
 
     del import_
+
+
+def _text(path: Path, directory: Path) -> Recording:
+    """The recording of a text form, begun now: when it was recorded is not in it."""
+    import time
+
+    import gateway
+    from recordings.export_text import TextFiles, is_text_form
+    from recordings.incoming import write_recording
+    from recordings.textback import read_session, with_wall
+
+    if not is_text_form(path):
+        raise CliError(
+            f"`{path}` holds no text form",
+            hint="Name a directory of `tieline export --git`, or a file",
+            code=BAD_INPUT,
+        )
+    header, frames = read_session(TextFiles(path))
+    header.session = directory.name
+    header.by = f"tieline {gateway.__version__}"
+    header.started = time.time_ns()
+    return write_recording(directory, header, with_wall(frames, header.started))
 
 
 def _foreign(path: Path, format_: str | None, directory: Path) -> Recording:

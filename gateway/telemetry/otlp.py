@@ -1,15 +1,13 @@
 """Spans and metrics as OpenTelemetry has them, sent over OTLP/HTTP. Needs the extra `otel`.
 
-Owns which attributes a span has and the two exporters. Follows the semantic conventions for MCP, with two
-deviations, since contents never leave: a status has no description, and no argument or result is ever captured.
+Owns the two exporters. What a span says is `spans`' business.
 """
 
 from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -30,11 +28,9 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
-from gateway.protocol import trace
-from gateway.protocol.log import clean
-from gateway.telemetry.facts import target_of
-from gateway.telemetry.metrics import BOUNDS_S, HISTOGRAMS, Metrics, Place, network_of
+from gateway.telemetry.metrics import BOUNDS_S, HISTOGRAMS, Metrics, Place
 from gateway.telemetry.operations import Operation, Scene
+from gateway.telemetry.spans import attributes, name_of
 
 BATCH = 64
 """Spans that are encoded at a time: a batch keeps the interpreter to itself for about a millisecond."""
@@ -73,7 +69,6 @@ class Otlp:
         """Return the span of an operation that has ended; None where its sender does not sample the trace."""
         if not operation.sampled or operation.end is None:
             return None
-        what, target = target_of(operation.method, operation.name)
         state = TraceState.from_header([operation.state]) if operation.state else None
         flags = TraceFlags(TraceFlags.SAMPLED)
         parent = None
@@ -86,7 +81,7 @@ class Otlp:
                 trace_state=state,
             )
         return ReadableSpan(
-            name=f"{operation.method} {target}" if what in ("tool", "prompt") else operation.method,
+            name=name_of(operation),
             context=SpanContext(
                 int(operation.trace_id, 16),
                 int(operation.span_id, 16),
@@ -172,45 +167,3 @@ def over_http(
         exporter=OTLPSpanExporter(f"{base}/v1/traces", headers=dict(headers), timeout=TIMEOUT_S),
         metric_exporter=OTLPMetricExporter(f"{base}/v1/metrics", headers=dict(headers), timeout=TIMEOUT_S),
     )
-
-
-def attributes(
-    operation: Operation, place: Place, scene: Scene, baggage: Iterable[str] = ()
-) -> dict[str, Any]:
-    """Return what a span says of an operation: names, ids, sizes, hashes and codes."""
-    what, target = target_of(operation.method, operation.name)
-    found: dict[str, Any] = {
-        "mcp.method.name": operation.method,
-        "mcp.session.id": scene.session,
-        **dict(network_of(place)),
-        "tieline.frame": operation.seq,
-        "tieline.request.size": operation.size,
-        "tieline.response.size": operation.answer_size,
-    }
-    if what == "tool":
-        found["gen_ai.operation.name"] = "execute_tool"
-        found["gen_ai.tool.name"] = target
-    elif what == "prompt":
-        found["gen_ai.prompt.name"] = target
-    elif what == "resource":
-        found["mcp.resource.uri"] = target
-    optional: dict[str, Any] = {
-        "jsonrpc.request.id": operation.id,
-        "mcp.protocol.version": operation.version,
-        "error.type": operation.error,
-        "rpc.response.status_code": "" if operation.code is None else str(operation.code),
-        "tieline.peer": operation.peer,
-        "tieline.lane": operation.lane,
-        "tieline.params_hash": operation.params_hash,
-        "tieline.error.code": operation.fault,
-        "tieline.error.reason": operation.reason,
-    }
-    found |= {key: value for key, value in optional.items() if value}
-    if operation.side == "client" and place.address:
-        found["server.address"] = place.address
-        if place.port is not None:
-            found["server.port"] = place.port
-    if operation.baggage:
-        members = trace.members(operation.baggage)
-        found |= {f"baggage.{key}": clean(members[key]) for key in baggage if key in members}
-    return found

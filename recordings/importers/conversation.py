@@ -166,13 +166,11 @@ class _Conversation(Greeter):
             self.add("drop", "inside", peer=peer, re=asked.seq, x={"reason": reason})
             about = {"requestId": asked.leg, "reason": reason}
             body = msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": about})
-            peer.delivered = self.add(
-                "notification", ">peer", body, peer=peer, method=method, re=asked.seq, flags=OWN
-            )
+            self.add("notification", ">peer", body, peer=peer, method=method, re=asked.seq, flags=OWN)
             asked.cancelled = True
             return
         self.add("notification", "core>", said.body, method=method)
-        peer.delivered = self.add("notification", ">peer", said.body, peer=peer, method=method, flags=OWN)
+        self.add("notification", ">peer", said.body, peer=peer, method=method, flags=OWN)
 
     def _core_answered(self, peer: Party, said: Said, envelope: Envelope, key: Key | None) -> None:
         kind: Kind = "error" if envelope.error else "response"

@@ -94,7 +94,7 @@ class Greeter(Writer):
         peer.facts.version = version
         peer.facts.software = f"{server.name} {server.version}".strip()
         if peer.era == "legacy":
-            peer.delivered = self.add(
+            self.add(
                 "notification",
                 ">peer",
                 INITIALIZED,
