@@ -67,6 +67,7 @@ class Delivery(msgspec.Struct, gc=False):
     is_loose: bool = False
     """Whether it belongs to a request that nothing waits for: it is delivered as soon as that was made."""
     is_answer: bool = False
+    is_question: bool = False
 
 
 class Meeting(msgspec.Struct, gc=False):
@@ -264,11 +265,19 @@ class Script:
                 self.arrivals[cause].answered = True
             self._deliver(frame, "message", cause, is_answer=cause is not None)
         elif frame.kind == "request":
-            self._deliver(frame, "message", frame.parent)
+            self._deliver(frame, "message", frame.parent, is_question=True)
         elif frame.kind in ("notification", "chunk"):
             self._deliver(frame, "message", frame.re if frame.method != CANCELLED else None)
 
-    def _deliver(self, frame: Row, kind: DeliveryKind, cause: int | None, *, is_answer: bool = False) -> None:
+    def _deliver(
+        self,
+        frame: Row,
+        kind: DeliveryKind,
+        cause: int | None,
+        *,
+        is_answer: bool = False,
+        is_question: bool = False,
+    ) -> None:
         asked = self.arrivals.get(cause) if cause is not None else None
         if asked is not None:
             self._caused.setdefault(asked.seq, []).append(frame.seq)
@@ -284,6 +293,7 @@ class Script:
             method=frame.method or "",
             is_loose=asked is not None and asked.is_loose,
             is_answer=is_answer,
+            is_question=is_question,
         )
 
     def _inside(self, frame: Row) -> None:

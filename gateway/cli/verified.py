@@ -68,7 +68,7 @@ def play(source: Recording, live: Config, target: Path, *, timeout_s: float) -> 
     from gateway.cli.loop import run
     from gateway.config import ServeOptions
     from gateway.serve import play_core
-    from recordings.lookup import open_lookup
+    from recordings.sources import source_of
 
     options = ServeOptions(
         record_dir=target,
@@ -82,7 +82,7 @@ def play(source: Recording, live: Config, target: Path, *, timeout_s: float) -> 
             play_core(
                 config,
                 options,
-                open_lookup(source),
+                source_of(source),
                 transport=transport,
                 timeout_s=timeout_s,
                 progress=shown,

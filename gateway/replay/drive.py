@@ -158,16 +158,19 @@ class Drive:
         return next((peer for peer in peers if peer.life == frame.life), peers[0] if peers else None)
 
     def _open(self, frame: Frame) -> None:
-        name = frame.peer or ""
-        peer = next((peer for peer in self._stage.wanted if peer.name == name), None)
-        if peer is not None:
-            self._stage.wanted.remove(peer)
-        else:
-            peer = next(
-                (one for one in self._exchange.peers_named(name) if one.state in ("failed", "starting")), None
-            )
-        if peer is None:
+        before = (frame.x or {}).get("of", 0)
+        wanted = [peer for peer in self._stage.wanted if peer.name == frame.peer]
+        failed = [
+            peer
+            for peer in self._exchange.peers_named(frame.peer or "")
+            if peer.state in ("failed", "starting") and peer not in wanted
+        ]
+        fitting = wanted + failed
+        if not fitting:
             return
+        peer = next((peer for peer in fitting if peer.life == before), fitting[0])
+        if peer in wanted:
+            self._stage.wanted.remove(peer)
         peer.state = "starting"
         peer.opened(self._link_to(peer))
 
@@ -213,6 +216,11 @@ class Drive:
         peer = next((peer for peer in self._stage.wanted if peer.name == name), None)
         if peer is not None:
             self._stage.wanted.remove(peer)
+        else:
+            # One that begins anew by itself is not wished for.
+            peers = self._exchange.peers_named(name)
+            peer = next((peer for peer in peers if peer.state == "starting" and peer.link is None), None)
+        if peer is not None:
             peer.unreachable(fault_of(x, name))
         else:
             self._let_time_pass(frame)

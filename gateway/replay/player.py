@@ -100,6 +100,8 @@ class Player:
         self._questions: dict[int, int] = {}
         """Live number of a question to its recorded one."""
         self._answered: set[int] = set()
+        self._owed: set[int] = set()
+        """Recorded requests that have come again and are not answered again."""
         self._acts: list[Act] = []
         self._renames: dict[str, dict[str, str]] = {}
         """By lane: recorded values that are others in this run."""
@@ -156,6 +158,8 @@ class Player:
                     )
         elif not self._is_answered(seq):
             self._acts.append(Act(answer=one, message=jsonrpc.error(None, self._unanswered(one, seq))))
+        if not found.again and self.script.arrivals[seq].answered:
+            self._owed.add(seq)
         self.gate.happened(seq)
 
     def _is_answered(self, seq: int) -> bool:
@@ -236,6 +240,7 @@ class Player:
             one.refused = True
             if one.recorded is not None:
                 self.gate.give_up(one.recorded)
+                self._owed.discard(one.recorded)
 
     def dispatched(self, live: int) -> None:
         """A live request has come to its peer; one without a recorded answer is told so."""
@@ -286,6 +291,7 @@ class Player:
         self._given[delivery.lane] = delivery.seq
         if delivery.cause is not None and delivery.is_answer:
             self._answered.add(delivery.cause)
+            self._owed.discard(delivery.cause)
 
     def live_of(self, recorded: int | None) -> int | None:
         """The live number of a recorded request or question."""
@@ -313,9 +319,9 @@ class Player:
         return any(not self._matcher.by_seq[seq].used for seq in self._known.contested)
 
     @property
-    def held(self) -> list[int]:
-        """Recorded arrivals that a delivery waits for although its own request has come."""
-        return self.gate.held
+    def is_owed(self) -> bool:
+        """Whether a live request that has been matched waits for its answer."""
+        return bool(self._owed)
 
     def lose_patience(self) -> bool:
         """Nothing has happened for long: tell of the arrivals that are waited for, and go on without them."""

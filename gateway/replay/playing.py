@@ -103,6 +103,8 @@ class Playing:
         self._settled = False
         self._timer: Timer | None = None
         self._patience: Timer | None = None
+        self._is_quiet = False
+        """Whether nothing has happened since patience began."""
         self.is_over = False
 
     @contextmanager
@@ -157,9 +159,7 @@ class Playing:
 
     def wake(self) -> None:
         """Something has happened: see soon what is due."""
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        self._is_quiet = False
         if not self._is_due and not self.is_over:
             self._is_due = True
             self._loop.call_soon(self._pump)
@@ -191,7 +191,8 @@ class Playing:
                 break
             if self._do(act) == "wait":
                 self._stuck.append(act)
-        if self._timer is None and self.player.held and self._patience is None:
+        if self._timer is None and self._patience is None and self.player.is_owed:
+            self._is_quiet = True
             self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
 
     def _next(self) -> Act | None:
@@ -229,7 +230,13 @@ class Playing:
 
     def _lose_patience(self) -> None:
         self._patience = None
-        if self.player.lose_patience():
+        if not self.player.is_owed:
+            return
+        if not self._is_quiet:
+            # Something has happened meanwhile: patience begins anew.
+            self._is_quiet = True
+            self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
+        elif self.player.lose_patience():
             self.wake()
 
     # -- doing -------------------------------------------------------------------------------------------------
@@ -294,8 +301,7 @@ class Playing:
 
     def _deliver(self, delivery: Delivery, link: ScriptedLink, wire: Id | None) -> None:
         peer = link.peer
-        frame = self.player.script.source.frame(delivery.seq)
-        x = frame.x or {}
+        x = self._facts(delivery)
         if delivery.kind == "ended":
             self._end(peer, link, x)
             return
@@ -324,10 +330,16 @@ class Playing:
                 peer.message(body)
         elif delivery.is_answer:
             peer.message(under_id(body, wire))
-        elif delivery.method and frame.kind == "request":
+        elif delivery.is_question:
             peer.message(body, Origin(about=wire) if wire is not None else None)
         else:
             peer.message(about(body, delivery.method, wire))
+
+    def _facts(self, delivery: Delivery) -> dict[str, Any]:
+        """What a frame says beside its body, where that is needed."""
+        if delivery.kind == "message":
+            return {}
+        return self.player.script.source.frame(delivery.seq).x or {}
 
     def _end(self, peer: Peer, link: ScriptedLink, x: dict[str, Any]) -> None:
         """A life has ended; the next one begins by itself where it did so when it was recorded."""

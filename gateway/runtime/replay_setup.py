@@ -20,8 +20,8 @@ from gateway.replay.misses import Allowed, MissPolicy, Mode
 from gateway.replay.tools import rules_of_tools
 from gateway.runtime.replay_world import ReplayOptions, ReplayWorld
 from recordings.gate import Strength
-from recordings.lookup import open_lookup
 from recordings.script import Script
+from recordings.sources import source_of
 
 if TYPE_CHECKING:
     from gateway.config.peer import PeerConfig
@@ -94,7 +94,7 @@ def set_up(
     )
     if rules is not None:
         recorded, live = recorded.behind(rules), live.behind(rules)
-    script = Script(open_lookup(source), recorded)
+    script = Script(source_of(source), recorded)
     of_tools = rules_of_tools(script)
     script.profile, live = recorded.with_rules(of_tools), live.with_rules(of_tools)
     options = ReplayOptions(
