@@ -186,7 +186,7 @@ def open_lookup(
     wanted = profile if form is not None else None
     if _wants_index(recording):
         try:
-            return Lookup(recording, stored_table(recording, profile=wanted), warnings)
+            return Lookup(recording, _stored_table(recording, profile=wanted), warnings)
         except TableError as error:
             warnings.append(
                 f"the replay index is not used ({error.what}) and has been made anew in memory; "
@@ -195,7 +195,7 @@ def open_lookup(
     return Lookup(recording, _built(recording, form, profile, progress), warnings)
 
 
-def stored_table(recording: Recording, *, profile: str | None = None) -> Table:
+def _stored_table(recording: Recording, *, profile: str | None = None) -> Table:
     """The replay index that lies beside a sealed recording. Raises `TableError` where it cannot be used."""
     try:
         fd = open_file(recording.path, files.REPLAY_INDEX)
@@ -220,7 +220,7 @@ def replay_index_note(recording: Recording) -> str | None:
     if not _wants_index(recording):
         return None
     try:
-        stored_table(recording).check()
+        _stored_table(recording).check()
     except TableError as error:
         return error.message
     return None
@@ -249,7 +249,7 @@ def reindex(
         if _wants_index(recording):
             with files.replacing(directory, files.REPLAY_INDEX) as fd:
                 writer = TableWriter(partial(files.write_whole, fd))
-                write_table(recording, writer, form=form, profile=profile, progress=progress)
+                _write_table(recording, writer, form=form, profile=profile, progress=progress)
     except OSError as error:
         raise RecordingError(f"the indexes cannot be written: {error.strerror}") from error
     finally:
@@ -257,7 +257,7 @@ def reindex(
     return open_recording(path)
 
 
-def write_table(
+def _write_table(
     recording: Recording,
     writer: TableWriter,
     *,
@@ -301,12 +301,12 @@ def _read(recording: Recording, line: bytes, place: int) -> Told:
 def _built(recording: Recording, form: Form | None, profile: str, progress: Progress | None) -> Table:
     if recording.index.bytes < TABLE_BYTES:
         parts: list[bytes] = []
-        write_table(recording, TableWriter(parts.append), form=form, profile=profile, progress=progress)
+        _write_table(recording, TableWriter(parts.append), form=form, profile=profile, progress=progress)
         return Table(memoryview(b"".join(parts)))
     # A file without a name: however large the recording, its rows take no more memory than is looked at.
     try:
         with tempfile.TemporaryFile() as file:
-            write_table(recording, TableWriter(file.write), form=form, profile=profile, progress=progress)
+            _write_table(recording, TableWriter(file.write), form=form, profile=profile, progress=progress)
             file.flush()
             return Table(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     except OSError as error:

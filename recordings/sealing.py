@@ -1,7 +1,8 @@
 """Sealing a finished recording: its lines in compressed chunks, an index, and a mark that it is whole.
 
 Owns the sealed files and their index, which can be rebuilt from the compressed lines at any time. `zstd -dc`
-reads these; each chunk is a frame of its own, so that one can be read without the others.
+reads these; each chunk is a frame of its own, so that one can be read without the others. Leaves a replay index beside
+a recording of some size, whose layout is `columns`' business.
 """
 
 from __future__ import annotations
