@@ -87,7 +87,7 @@ class Player:
                 lane=arrival.lane,
                 method=arrival.method,
                 name=arrival.name,
-                consumption=arrival.consumption,
+                consumption=recollection.consumption(arrival),
             )
             for arrival in script.arrivals.values()
             if arrival.kind == "request"

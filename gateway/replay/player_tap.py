@@ -10,9 +10,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from gateway.calls.ports import Tap
-from gateway.protocol import jsonrpc
 from gateway.replay.playing import Playing
-from gateway.replay.rewire import under_id
+from gateway.replay.rewire import read_head, under_id
 from recordings.header import PeerFacts
 from transports.base import Id
 
@@ -98,7 +97,7 @@ class PlayerTap:
                 lane=lane,
                 method=method,
                 name=name,
-                params=bytes(jsonrpc.read(body).params),
+                params=bytes(read_head.decode(body).params),
                 is_own=way == ">peer",
             )
         elif way == "core>":

@@ -17,7 +17,7 @@ from gateway.calls.faults import fault_of, transport_of
 from gateway.calls.ports import Timer
 from gateway.protocol import jsonrpc
 from gateway.replay.player import Act, Asked, Player
-from gateway.replay.rewire import about, under_id
+from gateway.replay.rewire import about, read_head, under_id
 from recordings.errors import RecordingError
 from recordings.script import Delivery, Meeting
 from transports.base import Id, Origin, Stamp, TransportError
@@ -143,12 +143,9 @@ class Playing:
 
     def sent(self, link: ScriptedLink, message: bytes) -> None:
         """The exchange has sent something to a recorded peer."""
-        try:
-            envelope = jsonrpc.read(message)
-        except jsonrpc.BadMessage:
-            return
-        id_ = envelope.id
-        if not envelope.method or id_ is None or id_ is UNSET:
+        head = read_head.decode(message)
+        id_ = head.id
+        if not head.method or id_ is None or id_ is UNSET:
             return
         call = link.peer.pending.get(id_)
         if call is None:

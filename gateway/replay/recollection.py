@@ -15,8 +15,8 @@ from recordings.errors import RecordingError
 from recordings.form import Form, Forms, form_of
 from recordings.matching import Live
 from recordings.near import Nearest, Request
-from recordings.profile import Profile
-from recordings.script import Script
+from recordings.profile import Consumption, Profile, consumption
+from recordings.script import Arrival, Script
 
 MOST_NEAR = 3
 
@@ -34,6 +34,7 @@ class Recollection:
         """Requests that others equal in key and not in outcome; None until the matcher has said which."""
         self._forms: dict[int, Form] = {}
         self._outcomes: dict[int, bytes] = {}
+        self._taken: dict[tuple[str, str], Consumption] = {}
 
     def params(self, seq: int) -> bytes:
         """The params of a recorded request; empty where they cannot be read."""
@@ -63,6 +64,22 @@ class Recollection:
             parts = [said(self.script.body(one)) for one in self.script.caused_by(seq)]
             known = self._outcomes[seq] = b"\n".join(parts)
         return known
+
+    def consumption(self, arrival: Arrival) -> Consumption:
+        """How the recorded answers to such a request are used up, with what its tool says of itself."""
+        if arrival.method != "tools/call" or arrival.consumption != "fifo":
+            return arrival.consumption
+        which = arrival.peer, arrival.name
+        taken = self._taken.get(which)
+        if taken is None:
+            taken = self._taken[which] = consumption(
+                self.script.profile,
+                arrival.method,
+                arrival.name or None,
+                peer=arrival.peer or None,
+                annotations=self.tools.annotations(arrival.peer, arrival.name),
+            )
+        return taken
 
     @cached_property
     def tools(self) -> ToolBook:
