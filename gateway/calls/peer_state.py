@@ -58,10 +58,11 @@ class Client(msgspec.Struct, frozen=True):
 
     def can_share(self, other: Client) -> bool:
         """Whether both may use one legacy connection: a server may act on what its client can, however written."""
-        return self.capabilities == other.capabilities or self._canonical == other._canonical
+        return self.capabilities == other.capabilities or self.canonical == other.canonical
 
     @property
-    def _canonical(self) -> bytes:
+    def canonical(self) -> bytes:
+        """What the client can do, written in one way."""
         try:
             return msgspec.json.encode(msgspec.json.decode(self.capabilities or b"{}"), order="sorted")
         except msgspec.DecodeError:

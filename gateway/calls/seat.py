@@ -112,7 +112,8 @@ class Seat:
     def _alone(self, session: Session, client: Client, method: str, name: str) -> Peer | None:
         """Return a connection on which nothing else can be what the peer asks about; None where it has to wait."""
         fitting: list[Peer] = []
-        is_quiet = self._exchange.manners_of(self.name).is_quiet(method, name)
+        manners = self._exchange.manners_of(self.name)
+        is_quiet = manners.is_quiet(client.canonical, method, name)
         for peer in self.peers:
             if peer.is_modern and peer.is_ready:
                 return peer
@@ -131,10 +132,11 @@ class Seat:
     def _is_taken(self, peer: Peer, *, also_by_quiet: bool) -> bool:
         """Whether a call is in flight there that a question could be about."""
         manners = self._exchange.manners_of(self.name)
+        client = peer.client.canonical
         return any(
             call.core is not None
             and call.method in mcp.INPUT_REQUIRED
-            and (also_by_quiet or not manners.is_quiet(call.method, call.name))
+            and (also_by_quiet or not manners.is_quiet(client, call.method, call.name))
             for call in (*peer.pending.values(), *peer.waiting)
         )
 
@@ -167,10 +169,17 @@ class Seat:
     def _left(self, call: Call, reply: Reply | None) -> None:
         """A call has left one of the connections; `reply` is what it ended with, if anything."""
         session = call.session
-        if reply is not None and reply.result and call.core is not None and call.method in mcp.INPUT_REQUIRED:
-            self._exchange.manners_of(self.name).answered(call.method, call.name)
-        if call.peer is not None:
-            session.asks.settle(call.peer)
+        peer = call.peer
+        if peer is not None:
+            if (
+                reply is not None
+                and reply.result
+                and call.core is not None
+                and call.method in mcp.INPUT_REQUIRED
+            ):
+                manners = self._exchange.manners_of(self.name)
+                manners.answered(peer.client.canonical, call.method, call.name)
+            session.asks.settle(peer)
         self._place()
         self._look_for_spares()
 

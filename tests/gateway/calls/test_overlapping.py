@@ -141,6 +141,19 @@ def test_calls_that_are_known_to_ask_nothing_share_a_connection() -> None:
     assert other.hears_nothing
 
 
+def test_what_asks_nothing_of_a_client_that_cannot_be_asked_may_ask_another_one() -> None:
+    desk, _ = settled()
+    core = caller(desk, capabilities={})
+    core.calls()
+    wire = at(desk)
+    wire.answers(wire.gets("tools/call"), text("3"))
+    _, first = calls(desk)
+    first.gets("tools/call")
+    _, second = calls(desk)
+
+    assert first is not second
+
+
 def test_clients_that_cannot_be_asked_share_a_connection() -> None:
     desk, calc = settled()
     for _ in range(5):
@@ -400,7 +413,7 @@ def test_connections_for_overlapping_calls_are_closed_when_nobody_has_used_them_
 def test_only_so_many_kinds_of_calls_are_remembered() -> None:
     manners = Manners()
     for number in range(MOST_KNOWN + 1):
-        manners.answered("tools/call", str(number))
+        manners.answered(b"{}", "tools/call", str(number))
 
-    assert not manners.is_quiet("tools/call", "0")
-    assert manners.is_quiet("tools/call", str(MOST_KNOWN))
+    assert not manners.is_quiet(b"{}", "tools/call", "0")
+    assert manners.is_quiet(b"{}", "tools/call", str(MOST_KNOWN))
