@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--output", "--out", "-o", metavar="PATH", help="Write here instead of to stdout."),
         ] = None,
     ) -> int:
-        """Write a recording in another format, as text, or as a copy that can be given away.
+        """Write a recording as text, as a copy, or for other tools.
 
         What is written is readable by you alone, as the recording is.
         """

@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         json: JsonOption = False,
     ) -> int:
-        """Make a new recording of the beginning of another one, and change bodies in it.
+        """Make a new recording of the beginning of another.
 
         The recording that is forked stays as it is. A replay of the fork answers with what was put there.
         """

@@ -107,7 +107,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         json: Annotated[bool, typer.Option("--json", help="With --drive: print the report as JSON.")] = False,
     ) -> int:
-        """Let a recording stand in for the services that it was made with.
+        """Let a recording stand in for its services.
 
         An MCP server on stdin and stdout, as every client can start it, or where the options say. What the recording
         does not hold is an error and never a live call, unless the mode says so. The report goes to stderr when the

@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         json: Annotated[bool, typer.Option("--json", help="One JSON value.")] = False,
     ) -> int:
-        """Send the recorded requests to the live services, and compare the answers.
+        """Ask live services what was recorded, and compare.
 
         Requests go out in their causal order; cursors, handles and ids that the services make up anew are put in the
         place of the recorded ones. Effects are real: what the recorded agent wrote is written again.

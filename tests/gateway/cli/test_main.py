@@ -48,7 +48,7 @@ def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
 
 
 COMMANDS = [
-    "run", "record", "check", "status", "recordings", "frames", "show", "doctor", "export", "import", "diff", "fork",
+    "run", "record", "replay", "verify", "check", "status", "recordings", "frames", "show", "doctor", "export", "import", "diff", "fork",
     "demo", "bench",
     "minimise", "rules",
     "tools list", "tools diff", "tools accept",
