@@ -82,6 +82,7 @@ class Asks:
         method = envelope.method
         calls = candidates(session, peer, origin)
         call = calls[0] if len(calls) == 1 else None
+        is_late = origin is not None and origin.about is not None and call is None
         seq = session.tap.record(
             "request",
             "peer>",
@@ -92,6 +93,7 @@ class Asks:
             parent=call.seq if call is not None else None,
             after=peer.delivered,
             method=method,
+            flags=("late",) if is_late else (),
         )
         ask = PeerAsk(session, peer, envelope, seq, call)
         if ask.id in peer.asks:

@@ -38,6 +38,7 @@ class News:
             call = peer.pending.get(token) if token is not None else None
             if call is None or call.token is None or call.core is None or call.suspended:
                 flags = ("late",) if call is None and peer.has_used(token) else ("orphan",)
+        is_streamed = call is not None and origin is not None and origin.about == call.peer_id
         seq = self._session.tap.record(
             "notification",
             "peer>",
@@ -45,6 +46,7 @@ class News:
             peer=peer.name,
             life=peer.life,
             re=call.seq if call is not None and method == "notifications/progress" else None,
+            parent=call.seq if call is not None and is_streamed else None,
             after=peer.delivered,
             method=method,
             flags=flags,

@@ -86,6 +86,11 @@ class Peer:
         """Calls that it has failed by going away, not by answering with an error."""
         self.state: State = "idle"
         self.life = 0
+        """Which life it is in; no two connections to one service have the same one in a session."""
+        self.lives = 0
+        """How many lives this connection has had."""
+        self.next_life: Callable[[], int] | None = None
+        """Numbers lives, where there may be several connections."""
         self.timeout_ns = int(config.call_timeout_s * 1e9)
         self.level = ""
         """The log level that was set in this life of a legacy peer; empty until one was."""
@@ -193,9 +198,11 @@ class Peer:
         """The transport is there: shake hands."""
         self.link = link
         self.is_full = False
-        self.life += 1
+        before = self.life
+        self.lives += 1
+        self.life = self.lives if self.next_life is None else self.next_life()
         self.state = "handshake"
-        self.note("open", {"life": self.life})
+        self.note("open", {"life": self.life, "of": before} if before else {"life": self.life})
         if self.shakes is not None:
             self.shakes(self)
 

@@ -7,6 +7,7 @@ connection, but for calls that are known to ask nothing. What becomes of a quest
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from gateway.calls.declared import can_be_asked
@@ -68,6 +69,7 @@ class Seat:
         self.config = config
         self.peers: list[Peer] = [shared] if shared is not None else []
         self._is_shared = shared is not None
+        self._lives = count(1)
         self._queues: list[Queue] = []
         """One for each kind of client that waits."""
         self._is_placing = False
@@ -149,6 +151,7 @@ class Seat:
             self._drop(idle)
         peer = self._exchange.make_peer(self.name, self.config, client)
         peer.on_left = self._left
+        peer.next_life = self._lives.__next__
         peer.likely = next((other.era for other in self.peers if other.facts), None)
         peer.sessions.append(session)
         self.peers.append(peer)

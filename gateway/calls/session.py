@@ -180,9 +180,10 @@ class Session:
         core.open.clear()
         core.asked.clear()
         if not core.hello.ephemeral or calls:
-            self.tap.record(
-                "close", "core>", x={"reason": fault.reason if fault else "closed", "in_flight": len(calls)}
-            )
+            facts = {"reason": fault.reason if fault else "closed", "in_flight": len(calls)}
+            # A connection that carries one request is known by that alone.
+            asked = calls[0].seq if core.hello.ephemeral else None
+            self.tap.record("close", "core>", re=asked, x=facts)
         for call in calls:
             self.drop(call, "the core has disconnected")
         self.asks.core_closed(core)

@@ -64,6 +64,10 @@ def run(session: Session, flow: Flow, done: Callable[[Any], None]) -> None:
 
 
 def _resume(session: Session, flow: Flow, done: Callable[[Any], None], replies: list[Reply] | None) -> None:
+    if session.is_over:
+        # Nobody is left whom the flow could tell anything, and shared peers are not to be asked in vain.
+        flow.close()
+        return
     try:
         step = next(flow) if replies is None else flow.send(replies)
     except StopIteration as end:

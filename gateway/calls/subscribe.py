@@ -117,7 +117,7 @@ class Subscriptions:
         again: list[str] = []
         for uri in self._subscribed.get(peer.name, ()):
             # What was subscribed to before the peer was there goes out by itself, and only once.
-            if peer.life > 1 or not peer.wants.holds(uri, self):
+            if peer.lives > 1 or not peer.wants.holds(uri, self):
                 peer.wants.add(uri, self)
                 again.append(uri)
         return again
