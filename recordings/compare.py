@@ -93,6 +93,10 @@ def compare(
     theirs = other_profile or profile
     before, free = operations(one, profile, exact=exact)
     after, other_free = operations(other, theirs, exact=exact)
+    if not (_has_lanes(before) and _has_lanes(after)):
+        # Where one of them knows no lanes, those of the other say nothing.
+        for each in (*before, *after):
+            each.lane = ""
     pairs, removed, added = _aligned(before, after)
     pairs += _paired_by_values(one, other, removed, added)
     pairs.sort(key=lambda pair: pair[0].seq)
@@ -113,6 +117,11 @@ def compare(
 
 
 # Aligning
+
+
+def _has_lanes(found: list[Operation]) -> bool:
+    return any(each.lane for each in found)
+
 
 _Pairs: TypeAlias = list[tuple[Operation, Operation]]
 
@@ -143,6 +152,9 @@ def _by_answers(left: list[Operation], right: list[Operation]) -> list[tuple[int
     """Equal calls, the first with the first; where there are more on one side, those with equal answers."""
     if len(left) == len(right):
         return [(i, i) for i in range(len(left))]
+    if len(left) > len(right):
+        # From the shorter side, so that a tie is decided alike both ways.
+        return [(i, j) for j, i in _by_answers(right, left)]
     numbers: dict[bytes, int] = {}
     answers, answers_2 = (
         [numbers.setdefault(each.answer_key, len(numbers)) for each in side] for side in (left, right)
@@ -164,18 +176,19 @@ def _paired_by_values(one: Source, other: Source, removed: list[Operation], adde
     values_2 = _values(other, {each.seq for sides in both for each in sides[1]})
     pairs: _Pairs = []
     for left, right in both:
-        pairs += [
-            (left[i], right[j])
-            for i, j in likely_pairs(
-                len(left),
-                len(right),
-                lambda i, j, left=left, right=right: _likeness(values[left[i].seq], values_2[right[j].seq]),
-            )
-        ]
+        mine, theirs = [values[each.seq] for each in left], [values_2[each.seq] for each in right]
+        pairs += [(left[i], right[j]) for i, j in _likely(mine, theirs)]
     taken, taken_2 = {a.seq for a, _ in pairs}, {b.seq for _, b in pairs}
     removed[:] = [each for each in removed if each.seq not in taken]
     added[:] = [each for each in added if each.seq not in taken_2]
     return pairs
+
+
+def _likely(one: list[frozenset[bytes]], other: list[frozenset[bytes]]) -> list[tuple[int, int]]:
+    if sorted(map(sorted, one)) > sorted(map(sorted, other)):
+        # In an order of their own, so that a tie is decided alike both ways.
+        return [(i, j) for j, i in _likely(other, one)]
+    return likely_pairs(len(one), len(other), lambda i, j: _likeness(one[i], other[j]))
 
 
 def _values(source: Source, wanted: set[int]) -> dict[int, frozenset[bytes]]:

@@ -27,7 +27,7 @@ MEANING: dict[DivergenceClass, str] = {
     "changed-params": "the recording has this request with other values",
     "exhausted": "every recorded request like this one has been answered already",
     "ambiguous": "several recorded requests fit, and their answers differ",
-    "answer-differs": "the answer to a question of the peer is not the recorded one",
+    "answer-differs": "the answer is not the recorded one",
     "decision-differs": "a hook or the policy decided otherwise than recorded",
     "hook-order": "hooks ran in another order than recorded",
     "race": "a cancellation and an answer crossed; the recording has decided",

@@ -96,6 +96,11 @@ def test_a_call_that_another_lane_makes_is_told_as_such() -> None:
     assert places(found) == [(("lane",), [])]
 
 
+def test_lanes_that_only_one_recording_knows_are_no_difference() -> None:
+    with_lanes = [READ._replace(lane="a"), QUERY._replace(lane="b"), READ._replace(lane="b")]
+    assert compared(with_lanes, [each._replace(lane="") for each in with_lanes]).is_same
+
+
 @pytest.mark.parametrize(
     "ending", [{"cancelled": True}, {"result": None}, {"result": None, "error": {"code": 1, "message": "no"}}]
 )
@@ -239,7 +244,7 @@ def test_the_text_and_the_json_tell_every_difference() -> None:
     other = [
         READ._replace(result={"text": "two"}),
         QUERY._replace(error={"code": 1}),
-        Call("new\x1b", {}, {}),
+        Call("new\x1b", {}, {}, lane="t2"),
     ]
     found = compared(one, other)
     assert comparison_text(found, "a", "b") == (
@@ -251,7 +256,7 @@ def test_the_text_and_the_json_tell_every_difference() -> None:
         '    /result  removed {"rows":[[1]]}\n'
         '    /error   added {"code":1}\n'
         "  removed   tools/call old @ db  lane t1  seq 4\n"
-        "  added     tools/call new\\x1b @ db  seq 7\n"
+        "  added     tools/call new\\x1b @ db  lane t2  seq 7\n"
         "  calls     0 same; 2 changed, 1 removed, 1 added\n"
     )
     told = msgspec.json.decode(msgspec.json.encode(comparison_json(found)))
