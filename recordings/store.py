@@ -1,8 +1,8 @@
 """Writing a recording: each frame at once, by one write, into a private directory with one writer.
 
 Owns the descriptor, the reserve for a full disk, the choice of durability and the sealing of a finished
-recording. What a line looks like is `segment`'s business, what must not be written is the redactor's, reading
-is `reader`'s.
+recording. What a line looks like is `segment`'s business, what must not be written is the redactor's, what lies beside
+the frames is in `beside`, reading is `reader`'s.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-import msgspec
-
 from recordings import files
+from recordings.beside import Blobs, HeaderFile, Reserve
 from recordings.errors import RecordingError, WriteRefusedError
 from recordings.frame import BLOB_BYTES, Frame
-from recordings.header import Header, encode_header
+from recordings.header import Header
 from recordings.reader import Recording, open_recording
 from recordings.sealing import seal_directory
 from recordings.segment import Chain, frame_of, hole, line_from, line_of, part, settle, through
@@ -81,36 +80,28 @@ class Recorder:
         """
         self.path = Path(directory)
         self.durability: Durability = durability
-        self._header = header or Header()
-        self._header_lock = threading.Lock()
-        self._header_waits = False
         self.redactor = redactor
         self._suspects = redactor.suspects if redactor is not None else None
         self._serve = on_write_error == "serve"
         self._on_incomplete = on_incomplete
-        self._reserve_bytes = reserve_bytes
         self._write = write
         self._chain = Chain()
         self._last: int | None = None
-        self._at = 0
-        self._size = 0
+        self._at = self._size = 0
         self._lock = threading.Lock()
         self._refusal: WriteRefusedError | None = None
         self._why = gaps
         self._broken = False
         self._retry_at = 0
         self._closed = False
-        self._dirs: set[str] = set()
-        self._unsynced: list[str] = []
         self._directory = files.make_directory(self.path)
         self._fd = -1
-        self._reserve: int | None = None
+        self._reserve = Reserve(self._directory, reserve_bytes)
         try:
-            files.replace(self._directory, files.HEADER, encode_header(self._header))
+            self._head = HeaderFile(self._directory, header or Header())
             self._fd = files.create(self._directory, files.FRAMES, append=True)
-            os.mkdir(files.BLOBS, 0o700, dir_fd=self._directory)
-            self._reserve = files.reserve(self._directory, reserve_bytes)
-            if self._reserve is None:
+            self._blobs = Blobs(self._directory, write)
+            if not self._reserve.take():
                 raise WriteRefusedError("the recording cannot be written: the disk is full")
             os.fsync(self._directory)
         except OSError as error:
@@ -146,10 +137,10 @@ class Recorder:
             self._syncer.dirty()
 
     def _mark_incomplete(self, refusal: WriteRefusedError) -> None:
-        if self._header.incomplete:
+        if self._head.header.incomplete:
             return
-        self._header.incomplete = True
-        self._write_header()
+        self._head.header.incomplete = True
+        self._head.write()
         if self._on_incomplete is not None:
             self._on_incomplete(refusal)
 
@@ -163,8 +154,7 @@ class Recorder:
         suspects = self._suspects
         if self._refusal is None and (suspects is None or not suspects(seen)):
             line = line_from(payload)
-            lock = self._lock
-            # Half the cost of `with`, twice for each call.
+            lock = self._lock  # without `with`, which would cost twice as much, twice for each call
             lock.acquire()
             try:
                 chain = self._chain
@@ -213,9 +203,9 @@ class Recorder:
         if blob is not None and frame.blob is not None:
             name = frame.blob.hash
             try:
-                self._put_blob(name, blob)
+                self._blobs.put(name, blob)
             except OSError as error:
-                self._stuck(error, frame, lambda: self._put_blob(name, blob))
+                self._stuck(error, frame, lambda: self._blobs.put(name, blob))
         before: Chain | None = None
         out = line
         expected = 1 if self._last is None else self._last + 1
@@ -259,28 +249,6 @@ class Recorder:
             raise
         self._size = start + len(data)
 
-    def _put_blob(self, digest: str, data: bytes) -> None:
-        shelf = f"{files.BLOBS}/{digest[:2]}"
-        name = f"{shelf}/{digest}"
-        if shelf not in self._dirs:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(shelf, 0o700, dir_fd=self._directory)
-            self._dirs.add(shelf)
-        try:
-            fd = files.create(self._directory, name)
-        except FileExistsError:
-            return
-        try:
-            done = 0
-            while done < len(data):
-                done += self._write(fd, data[done:] if done else data)
-        except OSError:
-            os.unlink(name, dir_fd=self._directory)
-            raise
-        finally:
-            os.close(fd)
-        self._unsynced.append(name)
-
     # Trouble
 
     @property
@@ -296,7 +264,7 @@ class Recorder:
     def _stuck(self, error: OSError, frame: Frame, again: Callable[[], None]) -> None:
         """A write failed: refuse a request, and end what is in flight into the room that was set aside."""
         refusal = self._refuse(error)
-        released = error.errno in files.FULL and self._release()
+        released = error.errno in files.FULL and self._reserve.release()
         if frame.kind == "request" or not released:
             raise refusal from error
         try:
@@ -316,20 +284,12 @@ class Recorder:
         if self._broken or at < self._retry_at:
             raise self._refusal
         self._retry_at = at + RETRY_NS
-        if self._reserve is None:
-            with contextlib.suppress(OSError):
-                self._reserve = files.reserve(self._directory, self._reserve_bytes)
-        if self._reserve is None:
+        is_room = False
+        with contextlib.suppress(OSError):
+            is_room = self._reserve.take()
+        if not is_room:
             raise self._refusal
         self._refusal = None
-
-    def _release(self) -> bool:
-        """Give back the room that was set aside. False where that was done before."""
-        if self._reserve is None:
-            return False
-        os.close(self._reserve)
-        self._reserve = None
-        return True
 
     # Durability
 
@@ -355,31 +315,23 @@ class Recorder:
     def _flush(self) -> None:
         """Close the block, so that the chain covers what is about to be on disk."""
         with self._lock:
-            self._close_block()
-
-    def _close_block(self) -> None:
-        if not self._chain.frames or self._broken:
-            return
-        before = self._chain.copy()
-        try:
-            self._put(self._chain.close(self._last or 0, self._at))
-        except OSError:
-            self._chain = before
+            if not self._chain.frames or self._broken:
+                return
+            before = self._chain.copy()
+            try:
+                self._put(self._chain.close(self._last or 0, self._at))
+            except OSError:
+                self._chain = before
 
     def _sync(self) -> None:
         with self._lock:
             if self._closed:
                 return
-            blobs, self._unsynced = self._unsynced, []
-        if self._header_waits:
-            self._write_header()
+            blobs = self._blobs.take_unsynced()
+        if self._head.waits:
+            self._head.write()
         try:
-            for name in blobs:
-                self._sync_path(name)
-            for shelf in {name.rpartition("/")[0] for name in blobs}:
-                self._sync_path(shelf)
-            if blobs:
-                self._sync_path(files.BLOBS)
+            self._blobs.sync(blobs)
             files.sync(self._fd)
         except OSError as error:
             # After a failed fsync the system forgets the pages: to try again would only look like success.
@@ -387,34 +339,17 @@ class Recorder:
                 self._broken = True
                 raise self._refuse(error) from error
 
-    def _sync_path(self, name: str) -> None:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._directory)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
     # The header, and the end
 
     @property
     def header(self) -> Header:
         """What `recording.json` says at present."""
-        return self._header
+        return self._head.header
 
     def update_header(self, **changes: Any) -> None:
         """Change fields of the header, as peers become known. The file follows, written beside: it takes two fsyncs."""
-        self._header = msgspec.structs.replace(self._header, **changes)
-        self._header_waits = True
+        self._head.change(**changes)
         self._syncer.soon()
-
-    def _write_header(self) -> None:
-        """Bring the header into its file; without room, it waits for the next time."""
-        with self._header_lock:
-            self._header_waits = False
-            try:
-                files.replace(self._directory, files.HEADER, encode_header(self._header))
-            except OSError:
-                self._header_waits = True
 
     def seal(self) -> None:
         """End the recording, compress and index it. Takes about 10 ms a MiB; may be called in a thread.
@@ -447,12 +382,12 @@ class Recorder:
                 self._sync()
         with self._lock:
             self._closed = True
-        self._release()
-        if self._header.incomplete or self._header_waits:
-            self._write_header()
+        self._reserve.release()
+        if self._head.header.incomplete or self._head.waits:
+            self._head.write()
 
     def _release_all(self) -> None:
-        self._release()
+        self._reserve.release()
         for fd in (self._fd, self._directory):
             if fd >= 0:
                 os.close(fd)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from recordings.beside import Reserve
 from recordings.store import Recorder
 from tests.processes.fault_kit import check_answers
 from tests.processes.gateway_kit import House, Message, echo, eventually, house, run, text_of, told
@@ -83,10 +83,10 @@ def test_no_call_is_made_that_cannot_be_recorded(
 def test_a_call_in_flight_is_answered_and_ends_into_the_reserve(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real: Callable[[Recorder], bool] = Recorder._release  # pyright: ignore[reportPrivateUsage]
+    real = Reserve.release
 
-    def release(recorder: Recorder) -> bool:
-        done = real(recorder)
+    def release(reserve: Reserve) -> bool:
+        done = real(reserve)
         if done and disk.error:
             disk.error = 0
         return done
@@ -97,7 +97,7 @@ def test_a_call_in_flight_is_answered_and_ends_into_the_reserve(
             await core.tool("good__echo", text="up")
             _, slow = core.start_tool("good__echo", text="in flight", delay_ms=300)
             await core.tool("good__echo", text="the one before is on its way")
-            monkeypatch.setattr(Recorder, "_release", release)
+            monkeypatch.setattr(Reserve, "release", release)
             disk.error = errno.ENOSPC
             assert told(await core.tool("good__echo", text="x"))["reason"] == "recorder_unavailable"
             assert text_of(await slow) == "in flight"

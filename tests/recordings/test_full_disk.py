@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from recordings.beside import Reserve
 from recordings.errors import WriteRefusedError
 from recordings.frame import Frame
 from recordings.store import RETRY_NS, Recorder, open_recording
@@ -62,16 +63,16 @@ def test_calls_in_flight_end_into_the_reserve(tmp_path: Path, monkeypatch: pytes
     disk = Disk(1000)
     with Recorder(tmp_path / "r", durability="os", write=disk.write) as recorder:
         released: list[bool] = []
-        real = Recorder._release  # pyright: ignore[reportPrivateUsage]
+        real = Reserve.release
 
-        def release(self: Recorder) -> bool:
+        def release(self: Reserve) -> bool:
             done = real(self)
             if done:
                 released.append(True)
                 disk.room += 8192
             return done
 
-        monkeypatch.setattr(Recorder, "_release", release)
+        monkeypatch.setattr(Reserve, "release", release)
         refused = fill(recorder, 1)
         assert released == [True]
         for seq in range(refused + 1, refused + 20):
