@@ -27,6 +27,7 @@ FAMILIES = (
     "record",
     "replay",
     "verify",
+    "faults",
     "check",
     "status",
     "tools",

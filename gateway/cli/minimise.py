@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shlex
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator
@@ -20,11 +16,10 @@ import typer
 from gateway.cli.options import DirArgument, JsonOption
 from gateway.cli.output import DONE, NO, CliError, counted, examples, print_json
 from gateway.cli.reading import opened, telling
+from gateway.cli.trying import candidate_words, failure_with
 
 if TYPE_CHECKING:
     from recordings.minimise import Minimised, Step
-
-CANDIDATE = "{}"
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +59,7 @@ def register(app: typer.Typer) -> None:
 
         Ends with 1 if the command does not fail with the whole recording.
         """
-        words = _words(command)
+        words = candidate_words("--command", command)
         recording = opened(directory)
         path = recording.path.resolve()
         out = out or path.with_name(f"{path.name}.min")
@@ -72,7 +67,7 @@ def register(app: typer.Typer) -> None:
         from recordings.minimise import DoesNotFailError, minimise
 
         def oracle(candidate: Path) -> str | None:
-            return _failure(words, candidate, timeout, any_failure=any_failure)
+            return failure_with(words, candidate, timeout, any_failure=any_failure)
 
         with (
             telling(),
@@ -98,51 +93,6 @@ def register(app: typer.Typer) -> None:
         return DONE
 
     del minimise
-
-
-def _words(command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise CliError(f"`--command` cannot be read: {error}") from error
-    if not any(CANDIDATE in word for word in words[1:]):
-        raise CliError(
-            "`--command` names no recording", hint="Put `{}` where the path of a recording belongs"
-        )
-    return words
-
-
-def _failure(words: list[str], candidate: Path, timeout: float, *, any_failure: bool) -> str | None:
-    """In which way the command fails with a recording; None where it does not."""
-    arguments = [words[0], *(word.replace(CANDIDATE, str(candidate)) for word in words[1:])]
-    try:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise CliError(f"`{words[0]}` cannot be run: {error.strerror}") from error
-    try:
-        code = process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        _kill(process)
-        failure = "no end in time"
-    except BaseException:
-        _kill(process)
-        raise
-    else:
-        failure = None if code == 0 else f"exit code {code}" if code > 0 else signal.Signals(-code).name
-    return "failure" if failure and any_failure else failure
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a command with all that it has started: it began a group of its own, and is not waited for yet."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 @contextlib.contextmanager

@@ -77,6 +77,14 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(metavar="NAME=MODE", help="One peer: mock, live, or off. May be repeated."),
         ] = None,
+        fault: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="RULE",
+                help="Put a fault in, as `exit peer=db nth=3` or `error at=204 code=timeout`. May be "
+                "repeated; see `tieline faults --help`.",
+            ),
+        ] = None,
         pace: Annotated[
             str, typer.Option(help="Pauses: zero, recorded, or scaled:N for N times as long as recorded.")
         ] = "zero",
@@ -116,6 +124,7 @@ def register(app: typer.Typer) -> None:
         Ends with 0 if everything was as recorded, 1 if something differed, 2 if part of it was not played, 3 if the
         recording cannot be used.
         """
+        from gateway.cli.fault_rules import rules_for
         from gateway.cli.replaying import Request, drive_it, serve_it
         from gateway.runtime.replay_setup import Choice
 
@@ -127,6 +136,7 @@ def register(app: typer.Typer) -> None:
             lenient=_one_of("--lenient", lenient, LENIENT),  # pyright: ignore[reportArgumentType]
             allow=tuple(allow or ()),
             peers=_peers(peer or ()),
+            faults=rules_for(recording, fault or ()),
             pace=_pace(pace),
             patience_s=patience,
         )

@@ -167,6 +167,8 @@ class Player:
         arrival = self.script.arrivals[seq]
         if not arrival.peer or arrival.answered or self.script.ends.get(arrival.peer, -1) > seq:
             return True
+        if arrival.method == LISTEN and seq not in self.script.refusals:
+            return True
         return any(
             self.script.deliveries[one].kind in ("timeout", "failed") for one in self.script.caused_by(seq)
         ) or self.script.is_taken_back(seq)
@@ -239,8 +241,7 @@ class Player:
         if one is not None and not one.refused:
             one.refused = True
             if one.recorded is not None:
-                self.gate.give_up(one.recorded)
-                self._owed.discard(one.recorded)
+                self.gives_up(one.recorded)
 
     def dispatched(self, live: int) -> None:
         """A live request has come to its peer; one without a recorded answer is told so."""
@@ -292,6 +293,16 @@ class Player:
         if delivery.cause is not None and delivery.is_answer:
             self._answered.add(delivery.cause)
             self._owed.discard(delivery.cause)
+
+    def recorded_of(self, live: int) -> int | None:
+        """The recorded request that a live one was matched with."""
+        one = self._asked.get(live)
+        return one.recorded if one is not None else None
+
+    def gives_up(self, recorded: int) -> None:
+        """A recorded request will not be answered as recorded."""
+        self.gate.give_up(recorded)
+        self._owed.discard(recorded)
 
     def live_of(self, recorded: int | None) -> int | None:
         """The live number of a recorded request or question."""

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from gateway.calls.faults import fault_of, transport_of
 from gateway.calls.ports import Timer
 from gateway.protocol import jsonrpc
+from gateway.replay.faulty import Faults
 from gateway.replay.player import Act, Asked, Player
 from gateway.replay.rewire import about, read_head, under_id
 from recordings.errors import RecordingError
@@ -91,6 +92,8 @@ class Playing:
         self.diverted: dict[int, tuple[Peer, Id]] = {}
         """Live numbers of the requests that went to a live service; the recorded peer and the id they had there."""
         self.is_unrecorded = False
+        self.faults: Faults | None = None
+        """What is put into the replay, where anything is."""
         self._links: dict[str, list[ScriptedLink]] = {}
         self._met: dict[str, int] = {}
         self._sent: dict[int, tuple[ScriptedLink, Id]] = {}
@@ -152,6 +155,15 @@ class Playing:
             return
         self._sent[call.seq] = link, id_
         self.player.dispatched(call.seq)
+        recorded = self.player.recorded_of(call.seq)
+        if self.faults is not None and recorded is not None and self.faults.strikes(recorded):
+            self._loop.call_soon(self._strike, recorded, link, id_)
+        self.wake()
+
+    def _strike(self, recorded: int, link: ScriptedLink, wire: Id) -> None:
+        """A fault is meant for a request that was sent."""
+        if self.faults is not None and not self.faults.request(recorded, link.peer, wire):
+            self.player.gives_up(recorded)
         self.wake()
 
     def wake(self) -> None:
@@ -169,6 +181,8 @@ class Playing:
         for timer in (self._timer, self._patience):
             if timer is not None:
                 timer.cancel()
+        if self.faults is not None:
+            self.faults.stop()
         if self.on_end is not None:
             self.on_end()
 
@@ -254,6 +268,8 @@ class Playing:
         finally:
             self.player.delivering = None
             self.player.delivered(delivery)
+        if self.faults is not None:
+            self.faults.passed()
         return "done"
 
     def _divert(self, one: Asked) -> Outcome:
@@ -325,12 +341,18 @@ class Playing:
                 peer.stray(body, why, size=int(x.get("bytes", len(body))))
             else:
                 peer.message(body)
-        elif delivery.is_answer:
-            peer.message(under_id(body, wire))
+            return
+        origin = None
+        if delivery.is_answer:
+            body = under_id(body, wire)
         elif delivery.is_question:
-            peer.message(body, Origin(about=wire) if wire is not None else None)
+            origin = Origin(about=wire) if wire is not None else None
         else:
-            peer.message(about(body, delivery.method, wire))
+            body = about(body, delivery.method, wire)
+        if self.faults is not None and self.faults.strikes(delivery.seq):
+            self.faults.deliver(delivery.seq, peer, wire, body, lambda body: peer.message(body, origin))
+        else:
+            peer.message(body, origin)
 
     def _facts(self, delivery: Delivery) -> dict[str, Any]:
         """What a frame says beside its body, where that is needed."""

@@ -19,6 +19,7 @@ from gateway.config.recorded import config_of, profiles_of
 from gateway.replay.misses import Allowed, MissPolicy, Mode
 from gateway.replay.tools import rules_of_tools
 from gateway.runtime.replay_world import ReplayOptions, ReplayWorld
+from recordings.faultrules import FaultRule, planned, targets_of
 from recordings.gate import Strength
 from recordings.script import Script
 from recordings.sources import source_of
@@ -52,6 +53,8 @@ class Choice:
     allow: tuple[str, ...] = ()
     """For `hybrid`: `PEER` or `PEER:METHOD`, globs."""
     peers: dict[str, PeerMode] = field(default_factory=dict[str, "PeerMode"])
+    faults: tuple[FaultRule, ...] = ()
+    """What is put into the replay."""
     pace: float = 0.0
     patience_s: float = 10.0
 
@@ -97,6 +100,11 @@ def set_up(
     script = Script(source_of(source), recorded)
     of_tools = rules_of_tools(script)
     script.profile, live = recorded.with_rules(of_tools), live.with_rules(of_tools)
+    faults = planned(choice.faults, targets_of(source), source.header.seed) if choice.faults else {}
+    if choice.faults and not faults:
+        raise ChoiceError(
+            "no recorded frame is struck by the faults", "`tieline frames` shows what there is, with numbers"
+        )
     options = ReplayOptions(
         path=source.path,
         strength=choice.gate,
@@ -104,6 +112,8 @@ def set_up(
         pace=choice.pace,
         patience_s=choice.patience_s,
         profile=live,
+        faults=faults,
+        seed=source.header.seed,
         live=frozenset(name for name, how in choice.peers.items() if how == "live"),
         services=dict(services.active_peers) if services is not None else {},
     )

@@ -7,13 +7,14 @@ that have ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.replay.account import account
+from gateway.replay.faulty import Faults
 from gateway.replay.misses import MissPolicy
 from gateway.replay.player import Player
 from gateway.replay.player_tap import PlayerTap
@@ -22,6 +23,7 @@ from gateway.replay.recollection import Recollection
 from gateway.replay.service import Service
 from gateway.runtime.world import World
 from recordings.divergence import Report
+from recordings.faultrules import Action
 from recordings.gate import Strength, strength_for
 from recordings.profile import Profile
 from recordings.script import Script
@@ -51,6 +53,9 @@ class ReplayOptions:
     """Peers that are not replayed."""
     profile: Profile | None = None
     """How requests of this run are looked at; None: as the recorded ones."""
+    faults: Mapping[int, Sequence[Action]] = field(default_factory=dict[int, "Sequence[Action]"])
+    """What is put into the replay: recorded frames and what is done to them."""
+    seed: int | str | None = None
     services: dict[str, PeerConfig] = field(default_factory=dict[str, "PeerConfig"])
     """How the peers are reached that take over on a miss."""
 
@@ -91,6 +96,8 @@ class ReplayWorld(World):
         )
         loop = asyncio.get_running_loop()
         playing = Playing(player, loop, pace=options.pace, patience_s=options.patience_s)
+        if options.faults:
+            playing.faults = Faults(options.faults, loop, seed=options.seed)
         playing.on_end = partial(self._ended, playing)
         playing.on_divert = partial(self._divert, playing)
         self._services[playing] = {}
