@@ -170,9 +170,9 @@ class Recorder:
 
     def _put_line(self, line: bytes) -> bool:
         """Write a line whole, and say whether that was possible."""
-        size = len(line)
+        size, write = len(line), self._write
         try:
-            if self._write(self._fd, line) == size:
+            if write(self._fd, line) == size:
                 self._size += size
                 return True
         except OSError:

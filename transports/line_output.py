@@ -24,6 +24,13 @@ _NEWLINE = 10
 class LineOutput(ABC):
     """What a link of lines writes. Descriptors that can be polled must not block."""
 
+    # Not only for size: an object with more than thirty attributes and no slots is slower at every one of them.
+    __slots__ = (
+        "_asked", "_broken", "_closed", "_dirty", "_fault", "_high", "_is_mute", "_limits", "_loop", "_over",
+        "_progress", "_queue", "_queued", "_receiver", "_rest", "_stall", "_tick", "_turn", "_waits", "_watching",
+        "_write_fd",
+    )  # fmt: skip
+
     def __init__(self, write_fd: int, limits: Limits) -> None:
         self._loop = asyncio.get_running_loop()
         self._turn = turn_of(self._loop)

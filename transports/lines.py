@@ -44,6 +44,22 @@ class LineLink(LineOutput):
     A message may hold newlines (JSON may, between tokens): they are sent as spaces.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_ending",
+        "_eof",
+        "_framer",
+        "_on_end",
+        "_overlong",
+        "_paused",
+        "_read_fd",
+        "_reset",
+        "_sock",
+        "_timer",
+        "on_eof",
+        "stamped",
+    )  # fmt: skip
+
     def __init__(
         self,
         read_fd: int,
@@ -71,6 +87,8 @@ class LineLink(LineOutput):
         self._eof = False
         self._reset: OSError | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.stamped = False
+        """No stamps: a line says all."""
         self._overlong: asyncio.TimerHandle | None = None
 
     def start(self, receiver: Receiver) -> None:
@@ -84,11 +102,6 @@ class LineLink(LineOutput):
         if not self._paused:
             self._loop.add_reader(self._read_fd, self._on_readable)
         self._watch(self._read_fd)
-
-    @property
-    def stamped(self) -> bool:
-        """No stamps: a line says all."""
-        return False
 
     def cancel(self, request_id: Id) -> bool:
         """Never: a line transport cancels by a message."""
