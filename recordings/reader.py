@@ -23,16 +23,7 @@ from recordings.errors import DamagedError, NotARecordingError, RecordingError
 from recordings.frame import Frame
 from recordings.header import Header, decode_header
 from recordings.migrate import migrated
-from recordings.sealing import (
-    Chunk,
-    Index,
-    IndexBuilder,
-    Seal,
-    decode_index,
-    lines_of,
-    number_of,
-    rebuilt_index,
-)
+from recordings.sealing import Chunk, Index, Seal, decode_index, gathered, lines_of, number_of, rebuilt_index
 from recordings.segment import BadLineError, Scanned, Tally, decode, scan
 
 State: TypeAlias = Literal["live", "broken-off", "sealed"]
@@ -187,23 +178,28 @@ def open_recording(path: Path | str, progress: Callable[[int, int], None] | None
         index = _sealed_index(path, seal, warnings, progress)
     else:
         state = "live" if files.is_locked(path) else "broken-off"
-        builder = IndexBuilder()
         fd = open_file(path, files.FRAMES)
         try:
-            size = os.fstat(fd).st_size
-            due = PROGRESS_BYTES
-            for scanned in scan(lines_of(fd), builder.tally):
-                builder.see(scanned)
-                if scanned.byte >= due:
-                    due += PROGRESS_BYTES
-                    if progress is not None:
-                        progress(scanned.byte, size)
+            builder = gathered(lambda _: lines_of(fd), _throttled(progress, os.fstat(fd).st_size))
         finally:
             os.close(fd)
         index = builder.index()
         _warn_of_tail(builder.tally, state, warnings)
     _warn(header, index, state, warnings)
     return Recording(path=path, header=header, state=state, index=index, warnings=warnings)
+
+
+def _throttled(progress: Callable[[int, int], None] | None, size: int) -> Callable[[int], None]:
+    """What is told how many bytes are done, and says so now and then."""
+    due = PROGRESS_BYTES
+
+    def told(done: int) -> None:
+        nonlocal due
+        if done >= due and progress is not None:
+            due = done + PROGRESS_BYTES
+            progress(min(done, size), size)
+
+    return told
 
 
 def _warn_of_tail(tally: Tally, state: State, warnings: list[str]) -> None:

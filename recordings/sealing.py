@@ -23,6 +23,7 @@ from recordings.columns import Form, TableWriter
 from recordings.errors import DamagedError
 from recordings.frame import FORMAT, SETTLES, Frame
 from recordings.segment import Scanned, Tally, line_from, scan
+from recordings.survey import IrregularError, Known, survey
 
 CHUNK_BYTES = 1024 * 1024
 """Lines are compressed together up to about this length: enough to compress well and to be read quickly."""
@@ -94,7 +95,7 @@ class Unanswered:
     def __init__(self) -> None:
         self._open: dict[int, None] = {}
 
-    def see(self, frame: Frame) -> None:
+    def see(self, frame: Frame | Known) -> None:
         """Take the next frame."""
         if frame.kind == "request":
             self._open[frame.seq] = None
@@ -212,14 +213,14 @@ class IndexBuilder:
 
     def __init__(self) -> None:
         self.tally = Tally()
-        self._unanswered = Unanswered()
+        self.unanswered = Unanswered()
         self._chunks: list[Chunk] = []
         self._offset = 0
         self._byte = 0
 
     def see(self, scanned: Scanned) -> None:
         """Take the next intact line."""
-        self._unanswered.see(scanned.frame)
+        self.unanswered.see(scanned.frame)
 
     def chunk(self, length: int, size: int, first: int) -> None:
         """Take the next compressed chunk: its length, that of its lines, and its first frame."""
@@ -235,7 +236,7 @@ class IndexBuilder:
             last=tally.last or 0,
             bytes=tally.intact_bytes,
             root=tally.root,
-            unanswered=self._unanswered.numbers(),
+            unanswered=self.unanswered.numbers(),
             holes=tally.holes,
             chunks=self._chunks,
         )
@@ -272,24 +273,40 @@ def chunks_of(fd: int) -> Iterator[tuple[int, bytes]]:
             yield length, b"".join(parts)
 
 
+def gathered(lines: Callable[[IndexBuilder], Iterable[bytes]], told: Callable[[int], None]) -> IndexBuilder:
+    """An index of lines that are read from their beginning, a second time where not all is regular about them.
+
+    `told` is called now and then with how many bytes are done. Raises `DamagedError`.
+    """
+    builder = IndexBuilder()
+    try:
+        survey(lines(builder), builder.tally, builder.unanswered.see, told)
+    except IrregularError:
+        builder = IndexBuilder()
+        for scanned in scan(lines(builder), builder.tally):
+            builder.see(scanned)
+            if scanned.frame.kind == "block":
+                told(scanned.byte)
+    return builder
+
+
 def rebuilt_index(fd: int, progress: Callable[[int, int], None] | None = None) -> Index:
     """The index over the open `frames.jsonl.zst`, made anew; `progress` in compressed bytes. Raises `DamagedError`."""
-    builder = IndexBuilder()
     size = os.fstat(fd).st_size
 
-    def lines() -> Iterator[bytes]:
+    def lines(builder: IndexBuilder) -> Iterator[bytes]:
         done = 0
         for length, data in chunks_of(fd):
             done += length
             if progress is not None:
                 progress(done, size)
-            pieces = data.splitlines(keepends=True)
-            builder.chunk(length, len(data), number_of(pieces[0]))
+            # Not by `splitlines`, which would also split at a carriage return inside a body.
+            *whole, rest = data.split(b"\n")
+            pieces = [line + b"\n" for line in whole] + ([rest] if rest else [])
+            builder.chunk(length, len(data), number_of(data))
             yield from pieces
 
-    for scanned in scan(lines(), builder.tally):
-        builder.see(scanned)
-    return builder.index()
+    return gathered(lines, lambda _: None).index()
 
 
 def number_of(line: bytes) -> int:
