@@ -94,6 +94,7 @@ def read_session(files: Files) -> tuple[Header, Iterator[Frame]]:
         peers=session.peers,
         profiles=session.profiles,
         settings=session.settings,
+        imported=session.imported,
         incomplete=session.incomplete,
     )
     return header, _Reader(session, groups, files).frames()

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from recordings.frame import Frame, Kind, Way
-from recordings.header import Header, PeerFacts
+from recordings.header import Header, Origin, PeerFacts
 from recordings.marks import unmarked
 from recordings.profile import BUILT_IN, Profile
 from recordings.textnames import Namer, read, write
@@ -84,6 +84,7 @@ class TextSession(msgspec.Struct, kw_only=True, omit_defaults=True):
     after: list[TextOperation] = []
     before: list[TextOperation] = []
     core: PeerFacts | None = None
+    imported: Origin | None = None
     incomplete: bool = False
     lanes: dict[str, list[str]] = {}
     """The files of each lane."""
@@ -163,6 +164,7 @@ class _Writer:
             peers={name: self._facts(facts) for name, facts in header.peers.items()},
             profiles=header.profiles,
             settings=header.settings,
+            imported=header.imported,
             incomplete=header.incomplete,
             lanes=names,
             before=[self._operation(operation, order.before, namer) for operation in order.before],

@@ -63,6 +63,9 @@ def _text(path: Path, directory: Path) -> Recording:
     import time
 
     import gateway
+    from gateway.config.model import Config
+    from gateway.config.places import state_dir
+    from gateway.runtime.redactor import make_redactor
     from recordings.export_text import TextFiles, is_text_form
     from recordings.incoming import write_recording
     from recordings.textback import read_session, with_wall
@@ -77,7 +80,8 @@ def _text(path: Path, directory: Path) -> Recording:
     header.session = directory.name
     header.by = f"tieline {gateway.__version__}"
     header.started = time.time_ns()
-    return write_recording(directory, header, with_wall(frames, header.started))
+    frames = with_wall(frames, header.started)
+    return write_recording(directory, header, frames, redactor=make_redactor(Config(), state_dir()))
 
 
 def _foreign(path: Path, format_: str | None, directory: Path) -> Recording:
