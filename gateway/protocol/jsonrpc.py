@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from gateway.protocol.bounds import MAX_DIGITS, TOKENS, has_endless_number, is_deep
+
 Id: TypeAlias = int | str
 """A request id. Integers and strings are different ids: `9` is not `"9"`."""
 
@@ -22,8 +24,6 @@ Kind: TypeAlias = Literal["request", "notification", "response", "error"]
 EMPTY: Final = Raw(b"")
 MAX_DEPTH: Final = 128
 """Deeper JSON is refused: no known message nests past 40, and a recursive reader dies somewhere past 1 000."""
-MAX_DIGITS: Final = 8192
-"""A longer run of digits outside a string is a number that stalls other readers."""
 
 
 class Salvaged(NamedTuple):
@@ -79,9 +79,6 @@ _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, 
 _encode = msgspec.json.Encoder().encode
 
 _ID = re.compile(rb'\s*:\s*(-?[0-9]{1,18}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
-_TEXT = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-_TOKENS = re.compile(_TEXT + rb"|[\[{]|[\]}]", re.DOTALL)
-_NUMBERS = re.compile(_TEXT + rb"|[0-9.]+", re.DOTALL)
 _SALVAGED_BYTES: Final = 256 * 1024
 """How much of damaged bytes is looked at."""
 _ANSWER_BYTES: Final = len(b'{"jsonrpc":"2.0","id":,"result":}')
@@ -126,10 +123,9 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
                 kind = "request"
         if kind is None and not _plain(envelope, data):
             _refuse_duplicates(data, envelope)
-    if size > MAX_DIGITS and _endless_number(data):
+    if size > MAX_DIGITS and has_endless_number(data):
         raise BadMessage("number", f"a number of more than {MAX_DIGITS} digits", _known(envelope))
-    # An object takes five bytes at least, `{"":}`, a list two.
-    if size > 2 * most_depth and size // 5 + data.count(b"[") > most_depth and _is_deep(data, most_depth):
+    if size > 2 * most_depth and is_deep(data, most_depth):
         raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))
     return envelope, kind
 
@@ -171,7 +167,7 @@ def salvage(data: bytes) -> Salvaged:
     found: set[Id] = set()
     kind: Literal["request", "answer", ""] = ""
     level = 0
-    for match in _TOKENS.finditer(data[:_SALVAGED_BYTES]):
+    for match in TOKENS.finditer(data[:_SALVAGED_BYTES]):
         token = match.group()
         if token in (b"[", b"{"):
             level += 1
@@ -202,32 +198,6 @@ def _known(envelope: Envelope) -> Salvaged:
     """Return the id of a message that could be read and is refused all the same."""
     id_ = envelope.id if isinstance(envelope.id, int | str) else None
     return Salvaged(id_, "request" if envelope.method else "answer")
-
-
-def depth(data: bytes) -> int:
-    """Return how deep the JSON in `data` nests, counting brackets outside strings."""
-    deepest = level = 0
-    for match in _TOKENS.finditer(data):
-        token = match.group()
-        if token in (b"[", b"{"):
-            level += 1
-            deepest = max(deepest, level)
-        elif token in (b"]", b"}"):
-            level -= 1
-    return deepest
-
-
-def _is_deep(data: bytes, most: int) -> bool:
-    """Whether the JSON in `data` nests deeper than that. Where brackets are few, they are all that is looked at."""
-    brackets = 0
-    for bracket in (b"[", b"{"):
-        at = data.find(bracket)
-        while at >= 0:
-            brackets += 1
-            if brackets > most:
-                return depth(data) > most
-            at = data.find(bracket, at + 1)
-    return False
 
 
 def as_id(value: object) -> Id | None:
@@ -361,16 +331,6 @@ def _refuse_duplicates(data: bytes, envelope: Envelope) -> None:
     if twice:
         known = NOTHING if "id" in twice else _known(envelope)
         raise BadMessage("duplicate-key", f"the member `{twice[0]}` stands twice", known)
-
-
-def _endless_number(data: bytes) -> bool:
-    """Look at one byte in every 2 KiB first: a run past the limit covers at least three of them."""
-    if re.search(rb"[0-9.]{3}", data[::2048]) is None:
-        return False
-    return any(
-        len(match.group()) > MAX_DIGITS and not match.group().startswith(b'"')
-        for match in _NUMBERS.finditer(data)
-    )
 
 
 def split(data: bytes) -> list[bytes]:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.protocol import jsonrpc
-from gateway.protocol.jsonrpc import MAX_DEPTH, MAX_DIGITS, BadMessage, Envelope, Id, Salvaged
+from gateway.protocol.bounds import MAX_DIGITS, depth
+from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, Salvaged
 
 IDS = st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON = st.recursive(
@@ -44,7 +45,7 @@ def test_any_bytes_are_a_message_or_a_verdict(data: bytes) -> None:
     read_or_refuse(data)
     jsonrpc.split(data)
     jsonrpc.salvage(data)
-    jsonrpc.depth(data)
+    depth(data)
 
 
 @given(ODD_OBJECTS, st.booleans(), st.integers(0, 400), st.integers(0, 400))
@@ -183,7 +184,7 @@ def test_json_100_000_levels_deep_is_refused_and_its_id_still_read() -> None:
 def test_the_deepest_that_is_taken_is_a_matter_of_the_caller() -> None:
     fits = b'{"jsonrpc":"2.0","id":1,"result":%b}' % (b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1))
 
-    assert jsonrpc.depth(fits) == MAX_DEPTH
+    assert depth(fits) == MAX_DEPTH
     jsonrpc.read(fits)
     assert bad(fits.replace(b"[]", b"[[]]")).reason == "too-deep"
     with pytest.raises(BadMessage):
@@ -199,7 +200,7 @@ def test_the_shortest_message_that_is_too_deep_is_refused(opens: bytes, closes: 
     inner = more + opens * times + b"%b" + closes * times + more.replace(b"[", b"]")
     fits = b'{"id":1,"method":"m","params":%b}' % (inner % b"0")
 
-    assert jsonrpc.depth(fits) == MAX_DEPTH
+    assert depth(fits) == MAX_DEPTH
     jsonrpc.read(fits)
     assert bad(fits.replace(b"0", b"[0]")).reason == "too-deep"
 
@@ -207,7 +208,7 @@ def test_the_shortest_message_that_is_too_deep_is_refused(opens: bytes, closes: 
 def test_brackets_inside_strings_are_not_nesting() -> None:
     text = json.dumps({"jsonrpc": "2.0", "id": 1, "result": '[{\\"' * 1000}).encode()
 
-    assert jsonrpc.depth(text) == 1
+    assert depth(text) == 1
     jsonrpc.read(text)
 
 
