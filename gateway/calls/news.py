@@ -38,7 +38,6 @@ class News:
             call = peer.pending.get(token) if token is not None else None
             if call is None or call.token is None or call.core is None or call.suspended:
                 flags = ("late",) if call is None and peer.has_used(token) else ("orphan",)
-        is_streamed = call is not None and origin is not None and origin.about == call.peer_id
         seq = self._session.tap.record(
             "notification",
             "peer>",
@@ -63,6 +62,8 @@ class News:
             self._log(peer, data, envelope, call, seq)
         else:
             if method in mcp.LIST_CHANGED:
+                if self._session.is_spare(peer):
+                    return
                 self._forget(peer, method)
             if not self._session.listens.heard(peer, data, envelope, seq):
                 self._tell_legacy(data, method, call, seq)
@@ -101,6 +102,8 @@ class News:
 
     def peer_lost(self, peer: Peer) -> None:
         """A peer has gone: what it listed may be another list when it is back."""
+        if self._session.is_spare(peer):
+            return
         for method in mcp.LIST_METHODS:
             self._session.catalog.forget(peer.name, method)
         for change, flag in mcp.LIST_CHANGED.items():

@@ -206,18 +206,22 @@ class Seat:
     def _look_for_spares(self) -> None:
         """Have those connections closed in a while that were opened for overlapping calls, and serve none."""
         if self._timer is None:
-            self._spares = {peer: peer.calls for peer in self.peers if self._is_spare(peer)}
+            self._spares = {peer: peer.calls for peer in self.peers if self._is_unused(peer)}
             if self._spares:
                 self._timer = self._exchange.host.later(SPARE_S, self._close_spares)
 
-    def _is_spare(self, peer: Peer) -> bool:
-        first = next(other for other in self.peers if other.client.can_share(peer.client))
-        return first is not peer and peer.is_idle and not peer.asks
+    def is_spare(self, peer: Peer) -> bool:
+        """Whether another connection stands before it for the same kind of client."""
+        first = next((other for other in self.peers if other.client.can_share(peer.client)), peer)
+        return first is not peer
+
+    def _is_unused(self, peer: Peer) -> bool:
+        return self.is_spare(peer) and peer.is_idle and not peer.asks
 
     def _close_spares(self) -> None:
         self._timer = None
         for peer, calls in list(self._spares.items()):
-            if self._is_spare(peer) and peer.calls == calls:
+            if self._is_unused(peer) and peer.calls == calls:
                 self._drop(peer)
         self._look_for_spares()
 

@@ -484,6 +484,11 @@ class Session:
             )  # fmt: skip
         request.core.refuse(request.id, fault, re=request.seq)
 
+    def is_spare(self, peer: Peer) -> bool:
+        """Whether a connection is there for overlapping calls alone: lists, and their changes, are another one's."""
+        seat = self.seats.get(peer.name)
+        return seat is not None and seat.is_spare(peer)
+
     def peer_ready(self, peer: Peer) -> None:
         """A peer has shaken hands, for the first time or again."""
         self.flows.peer_ready(peer)

@@ -410,6 +410,22 @@ def test_connections_for_overlapping_calls_are_closed_when_nobody_has_used_them_
     assert calls(desk)[1] is calc.wires[0]
 
 
+def test_a_change_is_told_once_however_many_connections_hear_of_it() -> None:
+    desk, calc = settled()
+    listener = caller(desk)
+    listener.asks("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="l")
+    assert listener.gets("notifications/subscriptions/acknowledged")
+    for _ in range(3):
+        calls(desk)[1].gets("tools/call")
+    for wire in calc.wires:
+        wire.tells("notifications/tools/list_changed")
+    assert [message["method"] for message in listener.got] == ["notifications/tools/list_changed"]
+    calc.restarts = False
+    calc.dies()
+
+    assert listener.hears_nothing
+
+
 def test_only_so_many_kinds_of_calls_are_remembered() -> None:
     manners = Manners()
     for number in range(MOST_KNOWN + 1):
