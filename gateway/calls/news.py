@@ -12,8 +12,8 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.asks import about
 from gateway.calls.call import Call
-from gateway.calls.peer_state import Peer
-from gateway.calls.reading import read_member
+from gateway.calls.peer_state import ACKNOWLEDGED, UPDATED, Peer
+from gateway.calls.reading import read_member, subscription_id
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Origin
@@ -45,7 +45,7 @@ class News:
             peer=peer.name,
             life=peer.life,
             re=call.seq if call is not None and method == "notifications/progress" else None,
-            parent=call.seq if call is not None and is_streamed else None,
+            parent=_belongs_to(peer, envelope, origin),
             after=peer.delivered,
             method=method,
             flags=flags,
@@ -115,6 +115,22 @@ class News:
         seq = self._session.tap.record("notification", ">core", message, method=change, flags=("synthetic",))
         self._tell_legacy(message, change, None, seq)
         self._session.listens.announce(change, seq)
+
+
+def _belongs_to(peer: Peer, envelope: Envelope, origin: Origin | None) -> int | None:
+    """Return the frame of the request or question that a notification of a peer itself says it belongs to."""
+    method = envelope.method
+    if method == "notifications/cancelled":
+        id_ = read_member(envelope, "requestId")
+        ask = peer.asks.get(id_) if id_ is not None else None
+        if ask is not None:
+            return ask.seq
+    elif peer.is_modern and (method in mcp.LIST_CHANGED or method in (UPDATED, ACKNOWLEDGED)):
+        id_ = subscription_id(envelope)
+    else:
+        id_ = origin.about if origin is not None and method != "notifications/progress" else None
+    call = peer.pending.get(id_) if id_ is not None else None
+    return call.seq if call is not None else None
 
 
 def _level_of(envelope: Envelope) -> str:
