@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from recordings.alignment import equal_pairs, gaps, likely_pairs
+from recordings.alignment import equal_pairs, likely_pairs
 from recordings.difference import Change, differences, tokens_of, under
 from recordings.form import form_of
 from recordings.operations import Operation, Source, kind_of, operations, part_of, picked, where_of
@@ -159,10 +159,7 @@ def _by_answers(left: list[Operation], right: list[Operation]) -> list[tuple[int
     answers, answers_2 = (
         [numbers.setdefault(each.answer_key, len(numbers)) for each in side] for side in (left, right)
     )
-    pairs = equal_pairs(answers, answers_2)
-    for low, high, low_2, high_2 in gaps(pairs, len(left), len(right)):
-        pairs = [*pairs, *zip(range(low, high), range(low_2, high_2), strict=False)]
-    return pairs
+    return equal_pairs(answers, answers_2)
 
 
 def _paired_by_values(one: Source, other: Source, removed: list[Operation], added: list[Operation]) -> _Pairs:

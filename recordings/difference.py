@@ -7,7 +7,7 @@ the profile's business.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -301,14 +301,15 @@ def applied(before: bytes, changes: Sequence[Change]) -> bytes:
     Raises `ValueError` where they are not changes of this body.
     """
     root = [msgspec.json.decode(before)] if before else []
-    steps = [(_resolved(root, change), change) for change in changes]
-    # The innermost first: while an outer list is still as it was, the numbers of the paths hold.
-    steps.sort(key=lambda step: -step[0][0])
-    for many in _grouped(steps):
-        container = many[0][0][1]
+    steps: dict[int, tuple[Any, list[tuple[Token, Change]]]] = {}
+    # All are found before any is made: while the lists are as they were, the numbers of the paths hold.
+    for change in changes:
+        container, token = _resolved(root, change)
+        steps.setdefault(id(container), (container, []))[1].append((token, change))
+    for container, many in steps.values():
         inserted: list[tuple[int, Any]] = []
         dropped: list[int] = []
-        for (_, _, token), change in many:
+        for token, change in many:
             value = None if change.after is None else msgspec.json.decode(change.after)
             if change.kind == "removed":
                 dropped.append(token) if isinstance(token, int) else container.pop(token)
@@ -323,22 +324,11 @@ def applied(before: bytes, changes: Sequence[Change]) -> bytes:
     return msgspec.json.encode(root[0]) if root else b""
 
 
-_Step: TypeAlias = tuple[tuple[int, Any, Token], Change]
-
-
-def _grouped(steps: list[_Step]) -> Iterator[list[_Step]]:
-    by_container: dict[int, list[_Step]] = {}
-    for step in steps:
-        by_container.setdefault(id(step[0][1]), []).append(step)
-    yield from by_container.values()
-
-
-def _resolved(root: list[Any], change: Change) -> tuple[int, Any, Token]:
-    """How deep, in which container and under which token a change lies. Raises `ValueError`."""
+def _resolved(root: list[Any], change: Change) -> tuple[Any, Token]:
+    """In which container, and under which token, a change lies. Raises `ValueError`."""
     container: Any = root
     token: Token = 0
-    texts = tokens_of(change.pointer)
-    for text in texts:
+    for text in tokens_of(change.pointer):
         try:
             container = container[token]
         except (LookupError, TypeError):
@@ -346,7 +336,7 @@ def _resolved(root: list[Any], change: Change) -> tuple[int, Any, Token]:
         if not _is_container(container):
             raise ValueError(f"there is nothing at {change.pointer}")
         token = int(text) if _is_list(container) else text
-    return len(texts), container, token
+    return container, token
 
 
 # Changing one place

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from recordings.compare import Comparison, body_changes, compare
 from recordings.compared import comparison_json, comparison_text
 from recordings.frame import Frame
+from recordings.operations import operations
 from recordings.profile import BUILT_IN
 from recordings.reader import open_recording
 from tests.recordings.call_kit import Call, frames_of, session_of
@@ -147,6 +148,30 @@ def test_what_follows_from_an_answer_that_differs_is_not_counted_again() -> None
     found = compared(one, other)
     assert places(found) == [(("answer",), ["/result/next"])]
     assert (found.same, found.volatile) == (1, 1)
+
+
+def test_a_value_so_short_that_many_are_like_it_follows_from_nothing() -> None:
+    one = [READ._replace(result={"n": 1}), READ._replace(arguments={"n": 1})]
+    other = [READ._replace(result={"n": 2}), READ._replace(arguments={"n": 2})]
+    assert [aspects for aspects, _ in places(compared(one, other))] == [("answer",), ("params",)]
+
+
+def test_the_first_end_of_a_call_is_its_end() -> None:
+    call = b'{"id":1,"method":"tools/call","params":{"name":"read"}}'
+    frames = [
+        frame(0, call, "request", way="core>", peer="db", method="tools/call", name="read", at=0),
+        frame(1, kind="timeout", way="inside", peer="db", re=0, at=5),
+        frame(2, b'{"id":1,"error":{"code":1}}', "error", way=">core", re=0, at=6),
+    ]
+    (found,), _ = operations(Memory(frames), BUILT_IN)
+    assert (found.outcome, found.answer, found.took_ns) == ("timeout", 1, 5)
+
+
+def test_calls_left_over_in_a_lane_are_paired_there_and_one_with_an_equal_elsewhere() -> None:
+    one = [READ._replace(lane="a", result={"n": n}) for n in (1, 2, 3)]
+    other = [READ._replace(lane="a", result={"n": n}) for n in (1, 9)] + [one[2]._replace(lane="b")]
+    found = compared(one, other)
+    assert (found.same, places(found)) == (1, [(("answer",), ["/result/n"]), (("lane",), [])])
 
 
 def test_roots_that_lie_elsewhere_are_the_same_and_so_are_resources_beneath_them() -> None:

@@ -198,6 +198,11 @@ def test_corruption_changes_so_many_bytes_and_no_line_end(
     assert found == corrupted(data, count, seed, seq)
 
 
+def test_corruption_never_makes_a_line_end() -> None:
+    data = bytes(range(256)).replace(b"\n", b"") * 4
+    assert all(b"\n" not in corrupted(data, len(data), 1, seq) for seq in range(5))
+
+
 @given(st.binary(min_size=2, max_size=50))
 def test_half_a_message_is_a_beginning_of_it(data: bytes) -> None:
     assert data.startswith(half(data))

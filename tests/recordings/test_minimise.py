@@ -169,24 +169,37 @@ def test_a_failure_of_another_kind_is_no_success(tmp_path: Path) -> None:
 def test_what_belongs_together_stays_together(tmp_path: Path) -> None:
     ask = {"kind": "request", "way": "core>", "method": "tools/call"}
     frames = [
-        frame(0, b'{"n":0}', peer="db", name="first", **ask),
-        frame(1, b'{"n":1}', "request", way="peer>", peer="db", parent=0, method="elicitation/create"),
-        frame(2, b'{"n":2}', "request", way=">core", peer="db", parent=1, method="elicitation/create"),
-        frame(3, b'{"n":3}', "response", way="core>", peer="db", re=1),
-        frame(4, b'{"n":4}', "response", way="peer>", peer="db", re=0),
-        frame(5, b'{"n":5}', peer="db", name="leg", parent=4, op=0, **ask),
-        frame(6, b'{"n":6}', "response", way="peer>", peer="db", re=5),
-        frame(7, b'{"n":7}', peer="db", name="second", **ask),
+        frame(0, b'{"n":0}', peer="db", name="other", **ask),
+        frame(1, b'{"n":1}', "response", way="peer>", peer="db", re=0),
+        frame(2, b'{"n":2}', peer="db", name="first", **ask),
+        frame(3, b'{"n":3}', "request", way="peer>", peer="db", parent=2, method="elicitation/create"),
+        frame(4, b'{"n":4}', "request", way=">core", peer="db", parent=3, method="elicitation/create"),
+        frame(5, b'{"n":5}', "response", way="core>", peer="db", re=3),
+        frame(6, b'{"n":6}', "response", way="peer>", peer="db", re=2),
+        frame(7, b'{"n":7}', peer="db", name="leg", parent=6, op=2, **ask),
         frame(8, b'{"n":8}', "response", way="peer>", peer="db", re=7),
+        frame(9, b'{"n":9}', "request", way="core>", peer="db", name="by op alone", op=2),
     ]
     path = recorded(tmp_path / "r", frames)
     minimised(tmp_path, path, has("leg"))
     left = list(open_recording(tmp_path / "min"))
-    assert [msgspec.json.decode(each.body)["n"] for each in left if each.kind != "mark"] == [0, 4, 5, 6]
+    assert [msgspec.json.decode(each.body)["n"] for each in left if each.kind != "mark"] == [2, 6, 7, 8]
     assert [(each.seq, each.re, each.parent, each.op) for each in left[2:4]] == [
         (2, None, 1, 0),
         (3, 2, None, None),
     ]
+    (tmp_path / "again").mkdir()
+    minimised(tmp_path / "again", path, has("other"))
+    left = [each for each in open_recording(tmp_path / "again" / "min") if each.kind == "request"]
+    assert [each.name for each in left] == ["other"]
+
+
+def test_a_hole_among_what_is_left_stands_for_one_frame(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r", [frame(1), frame(20), *frames_of(Call("keep", {}, {}), first=21)])
+    numbering = renumbered(open_recording(path), {2, 20, 21}, first=1)
+    assert [(each.seq, (each.x or {}).get("through")) for each in numbering] == [(1, 1), (2, None), (3, None)]
+    minimised(tmp_path, path, has("keep"))
+    assert examine(tmp_path / "min").damage == []
 
 
 def test_ids_that_the_gateway_counted_count_on(tmp_path: Path) -> None:
