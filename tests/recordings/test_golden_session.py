@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from gateway.cli.main import main
 from recordings import files
 from recordings.frame import FORMAT, Frame
 from recordings.lookup import open_lookup, reindex
@@ -71,6 +73,18 @@ def test_every_frame_of_it_is_found_at_random(form: str, kind: str) -> None:
             assert (row.lane, row.re, row.method) == tuple(
                 fields.get(name) for name in ("lane", "re", "method")
             )
+
+
+@pytest.mark.parametrize(("form", "kind"), CASES)
+def test_it_replays_without_a_difference(
+    form: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(sys, "argv", ["tieline", "replay", "--drive", str(GOLDEN / form / kind)])
+    code = main()
+    told = capfd.readouterr()
+    assert code == 0, told
+    assert "SAME" in told.out + told.err
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -166,6 +166,7 @@ def record(play: Callable[[Core], None], out: Path, *, kill: bool) -> None:
         (directory / "tieline.toml").write_text(CONFIG)
         environ = {
             "PATH": os.defpath,
+            "HOME": "/home/ada",
             "LANG": "C.UTF-8",
             "TIELINE_STATE_DIR": str(directory / "state"),
             "PYTHONPATH": str(HERE.parents[2]),
