@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from recordings.errors import RecordingError
-from recordings.textform import BODIES, LANES, SESSION
+from recordings.textform import BODIES, LANES, OUTSIDE, SESSION
 
 MOST_BYTES = 1 << 30
 
@@ -50,7 +50,7 @@ def write_text_form(directory: Path, files: Iterable[tuple[str, bytes]]) -> int:
 
 
 def _put(made: Path, directory: Path) -> None:
-    for name in (LANES, BODIES):
+    for name in (LANES, OUTSIDE, BODIES):
         shutil.rmtree(directory / name, ignore_errors=True)
         if (made / name).exists():
             os.replace(made / name, directory / name)

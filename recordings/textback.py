@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from recordings.textform import (
     BEFORE,
     BODIES,
     LANES,
+    OUTSIDE,
     SESSION,
     TEXT_FORMAT,
     Reference,
@@ -79,16 +80,10 @@ def read_session(files: Files) -> tuple[Header, Iterator[Frame]]:
         raise BadTextError(
             f"it is of text format {session.tieline_text}; {TEXT_FORMAT} is known", file=SESSION
         )
-    groups = [Group(BEFORE, None, [(SESSION, each) for each in session.before])]
+    groups = [Group(BEFORE, None, _outside(files, session, BEFORE, session.before))]
     for lane, paths in session.lanes.items():
-        operations: list[tuple[str, TextOperation]] = []
-        for path in paths:
-            found = _decoded(files, _checked(path, LANES, SESSION), TextLane)
-            if found.lane != lane:
-                raise BadTextError(f"it is of the lane {found.lane!r}, not {lane!r}", file=path)
-            operations += [(path, each) for each in found.operations]
-        groups.append(Group(lane_name(lane), lane, operations))
-    groups.append(Group(AFTER, None, [(SESSION, each) for each in session.after]))
+        groups.append(Group(lane_name(lane), lane, _listed(files, paths, LANES, lane)))
+    groups.append(Group(AFTER, None, _outside(files, session, AFTER, session.after)))
     header = Header(
         core=session.core,
         peers=session.peers,
@@ -98,6 +93,24 @@ def read_session(files: Files) -> tuple[Header, Iterator[Frame]]:
         incomplete=session.incomplete,
     )
     return header, _Reader(session, groups, files).frames()
+
+
+def _outside(
+    files: Files, session: TextSession, name: str, short: list[TextOperation]
+) -> list[tuple[str, TextOperation]]:
+    """What is outside of lanes, from `session.json` or from files of its own."""
+    listed = _listed(files, session.outside.get(name, ()), OUTSIDE, "")
+    return [(SESSION, each) for each in short] + listed
+
+
+def _listed(files: Files, paths: Iterable[str], folder: str, lane: str) -> list[tuple[str, TextOperation]]:
+    operations: list[tuple[str, TextOperation]] = []
+    for path in paths:
+        found = _decoded(files, _checked(path, folder, SESSION), TextLane)
+        if found.lane != lane:
+            raise BadTextError(f"it is of the lane {found.lane!r}, not {lane!r}", file=path)
+        operations += [(path, each) for each in found.operations]
+    return operations
 
 
 def _decoded(files: Files, path: str, type_: type[T]) -> T:

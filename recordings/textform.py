@@ -26,6 +26,7 @@ TEXT_FORMAT = 1
 SESSION = "session.json"
 LANES = "lanes"
 BODIES = "bodies"
+OUTSIDE = "outside"
 LARGE = 32 * 1024
 """A body that is longer has a file of its own."""
 LONG_LANE = 256
@@ -88,6 +89,8 @@ class TextSession(msgspec.Struct, kw_only=True, omit_defaults=True):
     incomplete: bool = False
     lanes: dict[str, list[str]] = {}
     """The files of each lane."""
+    outside: dict[str, list[str]] = {}
+    """The files of `before` and `after`, where these are long."""
     peers: dict[str, PeerFacts] = {}
     profiles: dict[str, str] = {}
     settings: dict[str, Any] = {}
@@ -158,6 +161,15 @@ class _Writer:
                 names[lane].append(path)
                 yield path, spelt(text)
         namer = self._namer()
+        outside: dict[str, list[str]] = {}
+        short: dict[str, list[TextOperation]] = {}
+        for name, operations in ((BEFORE, order.before), (AFTER, order.after)):
+            texts = [self._operation(operation, operations, namer) for operation in operations]
+            yield from self._drained()
+            short[name] = texts if len(texts) <= LONG_LANE else []
+            for path, text in _split(f"{OUTSIDE}/{name}", "", texts) if not short[name] else ():
+                outside.setdefault(name, []).append(path)
+                yield path, spelt(text)
         session = TextSession(
             tieline_text=TEXT_FORMAT,
             core=header.core,
@@ -167,11 +179,11 @@ class _Writer:
             imported=header.imported,
             incomplete=header.incomplete,
             lanes=names,
-            before=[self._operation(operation, order.before, namer) for operation in order.before],
-            after=[self._operation(operation, order.after, namer) for operation in order.after],
+            outside=outside,
+            before=short[BEFORE],
+            after=short[AFTER],
             stderr={peer: self._stderr(frames) for peer, frames in order.stderr.items()},
         )
-        yield from self._drained()
         yield SESSION, spelt(session)
 
     def _namer(self) -> Namer:
@@ -196,8 +208,7 @@ class _Writer:
         if len(texts) <= LONG_LANE:
             yield f"{path}.json", TextLane(lane=lane, operations=texts)
             return
-        for number, text in enumerate(texts):
-            yield f"{path}.d/{number:06}.json", TextLane(lane=lane, operations=[text])
+        yield from _split(f"{path}.d", lane, texts)
 
     def _operation(self, operation: Operation, lane: list[Operation], namer: Namer) -> TextOperation:
         first = self._places[operation.root.seq]
@@ -269,6 +280,12 @@ class _Writer:
         if text.body_file not in self._bodies:
             self._bodies.add(text.body_file)
             self._waiting.append((text.body_file, whole))
+
+
+def _split(folder: str, lane: str, operations: list[TextOperation]) -> Iterator[tuple[str, TextLane]]:
+    """A file for each operation."""
+    for number, operation in enumerate(operations):
+        yield f"{folder}/{number:06}.json", TextLane(lane=lane, operations=[operation])
 
 
 def lane_name(lane: str) -> str:

@@ -302,17 +302,18 @@ def test_a_large_body_has_a_file_of_its_own_under_the_hash_of_its_text() -> None
     assert len(bytes(back(files)[1].body)) > 40_000
 
 
-def test_a_long_lane_is_a_directory_with_a_file_an_operation() -> None:
+@pytest.mark.parametrize(("lane", "folder"), [("l", "lanes/l.d/"), (None, "outside/before/")])
+def test_a_long_lane_is_a_directory_with_a_file_an_operation(lane: str | None, folder: str) -> None:
     frames: list[Frame] = []
     for number in range(LONG_LANE + 1):
         frames += [
-            call(2 * number, str(number), lane="l", after=2 * number - 1),
+            call(2 * number, str(number), lane=lane, after=2 * number - 1),
             answer(2 * number + 1, 2 * number),
         ]
 
     files = text_of(frames)
 
-    assert sum(path.startswith("lanes/l.d/") for path in files) == LONG_LANE + 1
+    assert sum(path.startswith(folder) for path in files) == LONG_LANE + 1
     assert len(back(files)) == len(frames)
 
 
