@@ -209,6 +209,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "unplayed": report.unplayed,
         "relaxed": report.relaxed,
         "ambiguous": report.ambiguous,
+        "live_calls": report.live_calls,
         "races": report.races,
         "aborted": report.aborted or None,
         "headlines": [

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from recordings.divergence import Report
     from recordings.reader import Recording
 
+_WHY = {"diverged": "differed from the recording", "incomplete": "left a part of the recording unplayed"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -198,8 +200,10 @@ def _record(request: Request) -> int:
     if code == 0 and target.exists():
         _put_in_place(target, request.path)
         sys.stderr.write(f"recorded `{request.path}`\n")
-    elif target.exists():
-        sys.stderr.write(f"warning: the session failed; what was recorded of it is `{target}`\n")
+    else:
+        shutil.rmtree(target, ignore_errors=True)
+        kept = f"`{request.path}` stays as it is" if source is not None else "nothing was recorded"
+        sys.stderr.write(f"warning: the session failed, so {kept}\n")
     return code
 
 
@@ -235,15 +239,14 @@ def _extended(source: Recording, target: Path, reports: list[Report]) -> None:
     live = sum(report.live_calls for report in reports)
     if not target.exists():
         return
-    if not live:
-        shutil.rmtree(target)
-    elif len(reports) == 1 and not reports[0].unplayed:
+    if live and len(reports) == 1 and reports[0].verdict == "same":
         _put_in_place(target, source.path)
         sys.stderr.write(f"extended `{source.path}` by {live} live {'answer' if live == 1 else 'answers'}\n")
-    else:
-        sys.stderr.write(
-            f"warning: part of `{source.path}` was not played, so it stays; the extended session is `{target}`\n"
-        )
+        return
+    shutil.rmtree(target)
+    if live:
+        why = "more than one agent came" if len(reports) > 1 else f"the replay {_WHY[reports[0].verdict]}"
+        sys.stderr.write(f"warning: {why}, so `{source.path}` stays as it is\n")
 
 
 def _new_beside(path: Path) -> Path:

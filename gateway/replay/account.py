@@ -1,6 +1,7 @@
 """The account of one replay: what came again, what did not, and where it first differed.
 
-Owns the counting. The divergences themselves were told by the player while it played.
+Owns the counting, and what it means that a request did not come: its lane has gone on without it, and differs, or has
+ended before it, and is incomplete. The other divergences were told by the player while it played.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections import Counter
 
 from gateway.replay.player import Player
 from recordings.divergence import NO_LANE, Divergence, Report
+from recordings.script import Arrival
 
 
 def account(player: Player, *, aborted: str = "") -> Report:
@@ -18,13 +20,20 @@ def account(player: Player, *, aborted: str = "") -> Report:
     told = {each.recorded for each in player.divergences}
     divergences = list(player.divergences)
     of = 0
+    last = _last_of_lanes(player)
+    first: Arrival | None = None
     for arrival in script.awaited:
         of += 1
         if player.has_come(arrival.seq):
             continue
         unplayed[arrival.lane or NO_LANE] += 1
-        if arrival.kind == "request" and arrival.seq not in told:
-            missing = Divergence(
+        if arrival.kind != "request" or arrival.seq in told:
+            continue
+        if arrival.seq > last.get(arrival.lane, 0):
+            first = first or arrival
+            continue
+        divergences.append(
+            Divergence(
                 cls="missing",
                 lane=arrival.lane or None,
                 peer=arrival.peer or None,
@@ -33,7 +42,11 @@ def account(player: Player, *, aborted: str = "") -> Report:
                 recorded=arrival.seq,
                 last_given=player.last_given(arrival.lane),
             )
-            divergences.append(missing)
+        )
+    if first is not None and not aborted:
+        what = f"{first.method} {first.name}".strip()
+        where = f" of lane {first.lane}" if first.lane else ""
+        aborted = f"the agent left before `{what}`{where}, seq {first.seq}, and what comes after"
     for delivery in script.deliveries.values():
         if not delivery.is_loose:
             of += 1
@@ -53,3 +66,12 @@ def account(player: Player, *, aborted: str = "") -> Report:
         divergences=tuple(divergences),
         aborted=aborted,
     )
+
+
+def _last_of_lanes(player: Player) -> dict[str, int]:
+    """By lane: the last recorded request that has come."""
+    return {
+        arrival.lane: arrival.seq
+        for arrival in player.script.awaited
+        if arrival.kind == "request" and player.has_come(arrival.seq)
+    }

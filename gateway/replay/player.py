@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.protocol import jsonrpc
 from gateway.protocol.errors import Fault, error_object
@@ -46,6 +47,7 @@ class Asked(msgspec.Struct, eq=False):
     refused: bool = False
     instead: Instead = "error"
     """What it is given where the recording has nothing."""
+    went_live: bool = False
 
 
 class Act(NamedTuple):
@@ -114,7 +116,7 @@ class Player:
         self.relaxed = 0
         self.ambiguous = 0
         self.live_calls = 0
-        """Requests that went to a live service."""
+        """Requests that a live service answers."""
 
     # -- what the live side does -------------------------------------------------------------------------------
 
@@ -242,6 +244,9 @@ class Player:
             one.refused = True
             if one.recorded is not None:
                 self.gives_up(one.recorded)
+            elif one.instead == "live" and one.miss is not None:
+                self.live_calls -= one.went_live
+                self.divergences.append(replace(one.miss, detail="no live service has answered it"))
 
     def dispatched(self, live: int) -> None:
         """A live request has come to its peer; one without a recorded answer is told so."""
@@ -265,6 +270,7 @@ class Player:
         """What a request without a recorded answer is given."""
         instead = one.instead
         if instead == "live":
+            one.went_live = True
             self.live_calls += 1
             return Act(divert=one)
         if instead == "stub" and one.method == "tools/call":
