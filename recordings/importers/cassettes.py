@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from recordings.header import Header
-from recordings.importers.base import Imported, Source, encoded, moment, text_member
+from recordings.importers.base import Imported, Source, decoded, encoded, moment, text_member
 from recordings.importers.conversation import told
 from recordings.importers.http import Exchange, talk_of
 from recordings.importers.yaml_core import load
@@ -19,8 +19,10 @@ NEWEST = 1
 
 
 def read_vcrpy(source: Source) -> Imported:
-    """Read a cassette of vcrpy. It has no times; its order is that of the file."""
-    return _read(source, load(source), by="vcrpy")
+    """Read a cassette of vcrpy, in YAML or JSON. It has no times; its order is that of the file."""
+    is_json = source.data.lstrip()[:1] == b"{"
+    document: Any = decoded(source, dict[str, Any]) if is_json else load(source)
+    return _read(source, document, by="vcrpy")
 
 
 def read_cassetter(source: Source) -> Imported:

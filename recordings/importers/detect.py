@@ -81,6 +81,8 @@ def _json(data: bytes) -> str | None:
         return "agent-vcr"
     if {"interactions", "metadata"} <= names:
         return "mcp-recorder"
+    if "interactions" in names:
+        return "vcrpy"
     return _of_line(names)
 
 

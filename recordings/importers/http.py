@@ -7,9 +7,10 @@ format: importers of HTTP recordings hand it exchanges.
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ from recordings.importers.messages import Said, envelope_of, parts
 
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
+MOST_BYTES = 1 << 28
+"""A compressed body that unpacks to more is left as it is."""
 _LINES = re.compile(rb"\r\n|\r|\n")
 
 
@@ -51,7 +54,7 @@ class Talk:
 def talk_of(exchanges: Sequence[Exchange]) -> Talk:
     """The messages of all exchanges that carry MCP, in the order in which they were begun."""
     lacks: list[str] = []
-    mine = [exchange for exchange in exchanges if _is_mcp(exchange)]
+    mine = [_unpacked(exchange) for exchange in exchanges if _is_mcp(exchange)]
     if len(mine) < len(exchanges):
         lacks.append(f"{len(exchanges) - len(mine)} HTTP exchanges that are not MCP")
     times = [exchange.at for exchange in mine if exchange.at is not None]
@@ -155,6 +158,30 @@ def _token(params: bytes) -> object:
 def _progress_token(params: bytes) -> object:
     token = _read(params).token
     return token if isinstance(token, int | str) else None
+
+
+def _unpacked(exchange: Exchange) -> Exchange:
+    """An exchange with the body of its response as it was before it was compressed, where it still is."""
+    body = exchange.said
+    encoding = exchange.response_headers.get("content-encoding", "")
+    if encoding not in ("gzip", "x-gzip", "deflate") or body.lstrip()[:1] in (
+        b"{",
+        b"[",
+        b"e",
+        b"d",
+        b":",
+        b"",
+    ):
+        return exchange
+    for window in (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS):
+        try:
+            unpacker = zlib.decompressobj(window)
+            plain = unpacker.decompress(body, MOST_BYTES)
+        except zlib.error:
+            continue
+        if not unpacker.unconsumed_tail:
+            return replace(exchange, said=plain)
+    return exchange
 
 
 def _is_mcp(exchange: Exchange) -> bool:

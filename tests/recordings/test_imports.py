@@ -6,9 +6,12 @@ give it.
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
+import zlib
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -372,6 +375,35 @@ def test_plain_scalars_of_yaml_are_those_of_the_core_schema() -> None:
     assert load(Source("x", text)) == [
         "yes", "on", "1:30", 10, "2025-06-18", None, True, 16, 1000.0, 0.5, "true", "1", b"hi", 12,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_a_body_that_is_still_compressed_is_unpacked(pack: Callable[[bytes], bytes]) -> None:
+    call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}'
+    answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+    name = "gzip" if pack is gzip.compress else "deflate"
+
+    talk = talk_of(
+        [
+            Exchange(
+                method="POST",
+                url="https://x.example/mcp",
+                asked=call,
+                said=pack(answer),
+                response_headers={"content-encoding": name, "content-type": "application/json"},
+            )
+        ]
+    )
+
+    assert [each.body for each in talk.said] == [call, answer]
+
+
+def test_a_cassette_of_vcrpy_in_json_is_one() -> None:
+    document = load(Source("x", (HERE / "vcrpy.yaml").read_bytes()))
+    source = Source("cassette.json", json.dumps(document).encode())
+
+    assert format_of(source).name == "vcrpy"
+    assert requests(imported(source)[1].frames) == HTTP
 
 
 # The command

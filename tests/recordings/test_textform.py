@@ -22,6 +22,7 @@ from recordings.textback import BadTextError, read_session
 from recordings.textform import LONG_LANE, text_files
 from recordings.textnames import Namer, Restorer, read, write
 from recordings.textorder import natural
+from tests.recordings.recording_kit import session
 
 HEADER = Header(peers={"a": PeerFacts(dialect="mcp"), "b": PeerFacts(dialect="mcp")})
 UUID = "9280a1c4-e9a4-49c2-97a3-832fd1c80b37"
@@ -285,6 +286,19 @@ def test_lines_of_stderr_stand_by_themselves_and_come_back_after_their_process_b
 
     assert json.loads(files["session.json"])["stderr"] == {"a": ["ready"]}
     assert [frame.kind for frame in back(files)] == ["spawn", "raw", "request", "response"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_recording_has_a_text_that_leads_back_to_itself(seed: int) -> None:
+    """Frames as they come: strays, answers to nothing, requests that nobody answers, bodies of every size."""
+    frames = session(120, seed=seed, large=seed % 2 == 1)
+
+    files = text_of(frames)
+
+    again = back(files)
+    assert len(again) == len(frames)
+    assert [frame.seq for frame in again] == list(range(len(frames)))
+    assert text_of(again) == files
 
 
 # Files
