@@ -5,6 +5,7 @@ Owns both shapes. A transcript that was made a snapshot has lost its ids and can
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import msgspec
@@ -43,7 +44,7 @@ def read(source: Source) -> Imported:
     for place, (direction, payload, t) in enumerate(messages, 1):
         if direction not in ("c2s", "s2c"):
             raise source.bad(f"message {place} goes neither `c2s` nor `s2c`")
-        at = int(t * 1_000_000)
+        at = int(t * 1_000_000) if math.isfinite(t) else 0
         said.append(
             Said(side="core" if direction == "c2s" else "peer", body=payload, peer=PEER, at=max(0, at))
         )

@@ -398,6 +398,12 @@ def test_a_body_that_is_still_compressed_is_unpacked(pack: Callable[[bytes], byt
     assert [each.body for each in talk.said] == [call, answer]
 
 
+def test_a_time_that_is_none_is_taken_for_the_beginning() -> None:
+    text = (HERE / "mcp-vcr.yaml").read_text().replace("  t: 57\n", "  t: -1e400\n")
+
+    assert requests(imported(Source("x", text.encode()))[1].frames) == STDIO
+
+
 def test_a_cassette_of_vcrpy_in_json_is_one() -> None:
     document = load(Source("x", (HERE / "vcrpy.yaml").read_bytes()))
     source = Source("cassette.json", json.dumps(document).encode())
