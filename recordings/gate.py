@@ -43,6 +43,8 @@ class Gate:
         self._order: list[int] = []
         """Lockstep: awaited arrivals and deliveries as recorded."""
         self._place = 0
+        self._parked: dict[int, list[int]] = {}
+        """Lockstep: deliveries that were passed by, since nothing waits for their cause, by that."""
         if strength == "lockstep":
             self._build_order()
         else:
@@ -54,6 +56,7 @@ class Gate:
         """A recorded arrival was seen again, or is given up."""
         if seq not in self._happened:
             self._happened.add(seq)
+            self._ready.extend(self._parked.pop(seq, ()))
             self._settle(seq)
 
     def delivered(self, seq: int) -> None:
@@ -148,10 +151,18 @@ class Gate:
                 if seq not in self._happened:
                     return None
             elif seq not in self._done:
-                if seq in self._released:
-                    return None
-                self._released.add(seq)
-                return seq
+                cause = self._script.deliveries[seq].cause
+                if (
+                    cause is not None
+                    and cause not in self._happened
+                    and self._script.arrivals[cause].is_loose
+                ):
+                    self._parked.setdefault(cause, []).append(seq)
+                else:
+                    if seq in self._released:
+                        return None
+                    self._released.add(seq)
+                    return seq
             self._place += 1
         return None
 
@@ -221,6 +232,10 @@ class _Threads:
         """Answers of the core to questions of a stream, until the next delivery has waited for them."""
         self._latest: dict[str, int] = {}
         """The last request that each peer was sent."""
+        self._taken_back: dict[int, int] = {}
+        """Requests that were taken back, and by which arrival."""
+        self._said: dict[str, int] = {}
+        """The last delivery of each peer."""
         self._knots: dict[tuple[str, str], list[tuple[int, int]]] = {}
         """By peer and lane: (arrival, the knot of it and all before it)."""
         self._of_peer: dict[str, int] = {}
@@ -230,9 +245,11 @@ class _Threads:
     def hear(self, arrival: Arrival) -> None:
         """The core has sent something."""
         script = self._gate.script
-        if arrival.kind == "answer" and arrival.re in script.deliveries:
-            question = script.deliveries[arrival.re]
+        if arrival.kind == "answer" and arrival.re is not None and script.is_known(arrival.re):
+            question, _ = script.question(arrival.re)
             self._answers.setdefault((question.peer, question.cause), []).append(arrival.seq)
+        elif arrival.kind == "cancel" and arrival.re is not None:
+            self._taken_back[arrival.re] = arrival.seq
         elif arrival.kind == "request" and arrival.peer and not arrival.is_loose:
             self._latest[arrival.peer] = arrival.seq
             self._tie(arrival.peer, arrival.seq)
@@ -255,8 +272,12 @@ class _Threads:
         found: list[int] = []
         if delivery.cause is not None:
             found.append(delivery.cause)
-        elif delivery.peer in self._latest:
-            found.append(self._latest[delivery.peer])
+            if delivery.cause in self._taken_back:
+                # It came too late.
+                found.append(self._taken_back[delivery.cause])
+        else:
+            # Its channel is all that the peer has heard and said.
+            found += (known[delivery.peer] for known in (self._latest, self._said) if delivery.peer in known)
         if stream in self._streams:
             found.append(self._streams[stream])
         found += self._answers.pop(stream, ())
@@ -268,6 +289,7 @@ class _Threads:
             # What a peer has done and was asked before it went, in whatever lane, comes before its end.
             found.append(self._of_peer[delivery.peer])
         if not delivery.is_loose:
+            self._said[delivery.peer] = delivery.seq
             self._tie(delivery.peer, delivery.seq)
         self._streams[stream] = delivery.seq
         return found

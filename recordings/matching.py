@@ -23,6 +23,10 @@ UNBOUND = frozenset(("timestamp", "pid", "port"))
 """Classes whose equality says nothing: two readings of a clock may fall together in one run and not in another."""
 
 
+Which: TypeAlias = tuple[bool, str, str, str | None]
+"""Whether the gateway asks by itself, the peer, the method, the name."""
+
+
 class Recorded(msgspec.Struct, gc=False, eq=False):
     """One recorded request, and whether it has been used."""
 
@@ -34,6 +38,8 @@ class Recorded(msgspec.Struct, gc=False, eq=False):
     name: str
     consumption: Consumption
     used: bool = False
+    is_own: bool = False
+    """Whether the gateway had asked by itself."""
 
 
 class Live(msgspec.Struct, frozen=True, gc=False):
@@ -44,6 +50,8 @@ class Live(msgspec.Struct, frozen=True, gc=False):
     method: str
     name: str
     form: Form
+    is_own: bool = False
+    """Whether the gateway asks by itself."""
 
 
 class Match(NamedTuple):
@@ -180,14 +188,13 @@ class Matcher:
         self._form = form
         self._outcome = outcome
         self._strict = strict
-        self._groups: dict[tuple[str, str, str | None], Group] = {}
+        self._groups: dict[Which, Group] = {}
         self._lanes: dict[str, Bindings] = {}
         self.by_seq: dict[int, Recorded] = {}
         for request in requests:
             self.by_seq[request.seq] = request
-            self._groups.setdefault(
-                (request.peer, request.method, kind_name(request.name)), Group()
-            ).requests.requests.append(request)
+            which = request.is_own, request.peer, request.method, kind_name(request.name)
+            self._groups.setdefault(which, Group()).requests.requests.append(request)
 
     def match(
         self, live: Live, *, now: int = 0, eligible: Callable[[int], bool] | None = None
@@ -197,12 +204,12 @@ class Matcher:
         `now` is virtual time, for polls. `eligible` says of a recorded request whether what caused it has happened;
         those that are come first where lanes are unknown.
         """
-        group = self._groups.get((live.peer, live.method, kind_name(live.name)))
-        if group is None:
-            return Miss("extra")
-        keyed = self._keyed(group).get(live.form.key)
+        group = self._group(live)
+        keyed = self._keyed(group).get(live.form.key) if group is not None else None
+        if keyed is None or not keyed.of(live.lane).unused(1):
+            keyed = self._of_another_owner(live) or keyed
         if keyed is None:
-            rest = tuple(one.seq for one in group.requests.unused(1))
+            rest = tuple(one.seq for one in group.requests.unused(1)) if group is not None else ()
             return Miss("changed-params" if rest else "extra", rest)
         line = keyed.of(live.lane)
         candidates = line.unused(MOST_CANDIDATES)
@@ -212,6 +219,31 @@ class Matcher:
         if not candidates:
             return self._again(keyed, line, consumption)
         return self._choose(candidates, live, eligible)
+
+    def _group(self, live: Live) -> Group | None:
+        """The requests of one kind; who asked for a list, core or gateway, is told apart where both have."""
+        which = live.peer, live.method, kind_name(live.name)
+        group = self._groups.get((live.is_own, *which))
+        other = self._groups.get((not live.is_own, *which)) if group is None else None
+        is_free = other is not None and other.requests.requests[0].consumption == "sticky"
+        return other if is_free else group
+
+    def _of_another_owner(self, live: Live) -> Keyed | None:
+        """Requests that are the same but for who owns the name: in one of both runs the gateway did not know it yet.
+
+        What the core says is the same then, and the owner's name of a tool is the end of the core's.
+        """
+        if live.is_own:
+            return None
+        ours = kind_name(live.name) or ""
+        for (is_own, peer, method, name), group in self._groups.items():
+            theirs = name or ""
+            is_open = not is_own and (not live.peer or not peer)
+            if is_open and method == live.method and (ours.endswith(theirs) or theirs.endswith(ours)):
+                keyed = self._keyed(group).get(live.form.key)
+                if keyed is not None and keyed.of(live.lane).unused(1):
+                    return keyed
+        return None
 
     def _keyed(self, group: Group) -> dict[bytes, Keyed]:
         if group.by_key is None:

@@ -22,6 +22,9 @@ LOOSE: frozenset[Consumption] = frozenset(("sticky", "sampled"))
 """Classes of requests whose number and time are not behaviour: nothing waits for them."""
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
+LISTEN = "subscriptions/listen"
+BEGINNINGS = (PROGRESS, "notifications/subscriptions/acknowledged")
+"""Notifications that a request alone brings about; what else comes on its stream has causes of its own."""
 
 
 class Arrival(msgspec.Struct, gc=False):
@@ -157,6 +160,9 @@ class Script:
         self._caused: dict[int, list[int]] = {}
         self.refusals: dict[int, int] = {}
         """Requests that the gateway itself refused, and the frame that says so."""
+        self.passed_on: dict[int, list[int]] = {}
+        """Questions that the gateway put to the core because an answer of a peer held them, by that answer."""
+        self._passed: dict[int, tuple[int, str]] = {}
         self.ends: dict[str, int] = {}
         """Peers that went by themselves, and the last frame that says so."""
         self._shaking: set[str] = set()
@@ -186,6 +192,20 @@ class Script:
         """The core's recorded answer to a question."""
         return self._answers.get(question)
 
+    def question(self, seq: int) -> tuple[Delivery, str]:
+        """Who has asked the core a question, and by which method. An answer of a peer may hold several."""
+        parent, method = self._passed.get(seq, (seq, ""))
+        delivery = self.deliveries[parent]
+        return delivery, method or delivery.method
+
+    def is_known(self, seq: int) -> bool:
+        """Whether that is a question to the core, of a peer or put on behalf of one."""
+        return seq in self.deliveries or seq in self._passed
+
+    def is_question(self, seq: int, method: str) -> bool:
+        """Whether a recorded question of the gateway's own is one by this method."""
+        return self._passed[seq][1] == method
+
     def is_taken_back(self, request: int) -> bool:
         """Whether nobody waited for an answer in the end: the core cancelled, or went."""
         return request in self._cancels or request in self._dropped
@@ -202,11 +222,16 @@ class Script:
         elif way == ">peer":
             if kind == "request":
                 self._arrive(frame, "request", is_own=True)
+            elif frame.method == CANCELLED and frame.re is not None:
+                self._dropped.add(frame.re)
         elif way == "peer>":
             self._from_peer(frame)
         elif way == ">core":
             if kind == "error" and frame.re in self.arrivals:
                 self.refusals[frame.re] = frame.seq
+            elif kind == "request" and frame.parent is not None:
+                self.passed_on.setdefault(frame.parent, []).append(frame.seq)
+                self._passed[frame.seq] = frame.parent, frame.method or ""
         elif way == "inside":
             self._inside(frame)
 
@@ -218,7 +243,8 @@ class Script:
         elif frame.kind in ("response", "error") and frame.re is not None:
             self._arrive(frame, "answer")
             self._answers[frame.re] = frame.seq
-        elif frame.method == CANCELLED and frame.re is not None:
+        elif (frame.method == CANCELLED or frame.kind == "close") and frame.re is not None:
+            # A connection that carries one request takes it back by ending.
             self._arrive(frame, "cancel")
             self._cancels[frame.re] = frame.seq
 
@@ -251,7 +277,7 @@ class Script:
         arrival = self.arrivals.get(seq)
         if arrival is not None:
             return arrival.lane
-        delivery = self.deliveries.get(seq)
+        delivery = self.deliveries.get(self._passed[seq][0] if seq in self._passed else seq)
         return delivery.lane if delivery is not None else ""
 
     def _from_peer(self, frame: Row) -> None:
@@ -263,11 +289,21 @@ class Script:
             cause = frame.re
             if cause is not None and cause in self.arrivals:
                 self.arrivals[cause].answered = True
-            self._deliver(frame, "message", cause, is_answer=cause is not None)
+            if cause is None:
+                self._deliver(frame, "message", frame.parent)
+            else:
+                self._deliver(frame, "message", cause, is_answer=True)
         elif frame.kind == "request":
             self._deliver(frame, "message", frame.parent, is_question=True)
         elif frame.kind in ("notification", "chunk"):
-            self._deliver(frame, "message", frame.re if frame.method != CANCELLED else None)
+            self._deliver(
+                frame, "message", frame.re if frame.re is not None else self._stream_of(frame.parent)
+            )
+
+    def _stream_of(self, seq: int | None) -> int | None:
+        """The request that a notification belongs to, which may name a question that was asked about it."""
+        question = self.deliveries.get(seq) if seq is not None else None
+        return question.cause if question is not None else seq
 
     def _deliver(
         self,
@@ -281,6 +317,9 @@ class Script:
         asked = self.arrivals.get(cause) if cause is not None else None
         if asked is not None:
             self._caused.setdefault(asked.seq, []).append(frame.seq)
+            if not asked.peer and frame.peer:
+                # The gateway had to look for the owner of a name first.
+                asked.peer = frame.peer
         self.deliveries[frame.seq] = Delivery(
             seq=frame.seq,
             at=frame.at,
@@ -291,12 +330,15 @@ class Script:
             cause=cause if asked is not None else None,
             after=frame.after,
             method=frame.method or "",
-            is_loose=asked is not None and asked.is_loose,
+            is_loose=asked is not None and asked.is_loose and (is_answer or frame.method in BEGINNINGS),
             is_answer=is_answer,
             is_question=is_question,
         )
 
     def _inside(self, frame: Row) -> None:
+        asked = self.arrivals.get(frame.re) if frame.re is not None else None
+        if asked is not None and not asked.peer and frame.peer:
+            asked.peer = frame.peer
         if frame.kind == "drop" and frame.re is not None:
             self._dropped.add(frame.re)
         if frame.kind not in ("open", "ready", "close", "timeout", "fault"):

@@ -120,6 +120,9 @@ class News:
 def _belongs_to(peer: Peer, envelope: Envelope, origin: Origin | None) -> int | None:
     """Return the frame of the request or question that a notification of a peer itself says it belongs to."""
     method = envelope.method
+    if method == "notifications/progress":
+        token = read_member(envelope, "progressToken")
+        return peer.early(token)
     if method == "notifications/cancelled":
         id_ = read_member(envelope, "requestId")
         ask = peer.asks.get(id_) if id_ is not None else None
@@ -128,7 +131,7 @@ def _belongs_to(peer: Peer, envelope: Envelope, origin: Origin | None) -> int | 
     elif peer.is_modern and (method in mcp.LIST_CHANGED or method in (UPDATED, ACKNOWLEDGED)):
         id_ = subscription_id(envelope)
     else:
-        id_ = origin.about if origin is not None and method != "notifications/progress" else None
+        id_ = origin.about if origin is not None else None
     call = peer.pending.get(id_) if id_ is not None else None
     return call.seq if call is not None else None
 

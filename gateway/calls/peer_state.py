@@ -122,7 +122,8 @@ class Peer:
         self.wants = Wants()
         self._settled: list[Callable[[], None]] = []
         self._next_id = 0
-        self._early: dict[Id, None] = {}
+        self._early: dict[Id, int] = {}
+        """Ids of calls that nobody waits for any more, and the frame of each."""
         self.is_full = False
         self.flood = Flood(self)
         self.damage = Damage(self)
@@ -343,7 +344,7 @@ class Peer:
                 self.waiting.remove(call)
             return False
         del self.pending[id_]
-        self._early[id_] = None
+        self._early[id_] = call.seq
         if len(self._early) > REMEMBERED_IDS:
             del self._early[next(iter(self._early))]
         return True
@@ -567,12 +568,23 @@ class Peer:
     def _unexpected(self, data: bytes, id_: Id | msgspec.UnsetType | None, kind: str) -> None:
         """Record an answer that nobody waits for, with why that is so."""
         flag = "orphan"
-        if id_ in self._early:
-            del self._early[id_]  # pyright: ignore[reportArgumentType]
+        parent = self._early.pop(id_, None) if isinstance(id_, int | str) else None
+        if parent is not None:
             flag = "late"
         elif self.has_used(id_):
             flag = "duplicate"
-        self.record("late" if flag == "late" else kind, data, id=id_, after=self.delivered, flags=(flag,))
+        self.record(
+            "late" if flag == "late" else kind,
+            data,
+            id=id_,
+            parent=parent,
+            after=self.delivered,
+            flags=(flag,),
+        )
+
+    def early(self, id_: object) -> int | None:
+        """The frame of a request that was taken back, by its id; None where it was not, or has been answered."""
+        return self._early.get(id_) if isinstance(id_, int | str) else None
 
     def has_used(self, id_: object) -> bool:
         """Whether an id of ours is, or was, one of a request to the peer."""

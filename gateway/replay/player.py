@@ -24,7 +24,7 @@ from recordings.form import form_of
 from recordings.gate import Gate, Strength
 from recordings.matching import Live, Match, Matcher, Miss, Recorded
 from recordings.profile import consumption
-from recordings.script import Arrival, Delivery
+from recordings.script import LISTEN, Arrival, Delivery
 
 HANDSHAKES = frozenset(("initialize", "server/discover"))
 """How a core greets depends on its era, which need not be that of the recorded one."""
@@ -45,6 +45,7 @@ class Asked(msgspec.Struct, eq=False):
     miss: Divergence | None = None
     is_own: bool = False
     refused: bool = False
+    is_taken_back: bool = False
     instead: Instead = "error"
     """What it is given where the recording has nothing."""
     went_live: bool = False
@@ -90,6 +91,7 @@ class Player:
                 method=arrival.method,
                 name=arrival.name,
                 consumption=recollection.consumption(arrival),
+                is_own=arrival.is_own,
             )
             for arrival in script.arrivals.values()
             if arrival.kind == "request"
@@ -99,6 +101,8 @@ class Player:
         )
         self._asked: dict[int, Asked] = {}
         self._live_of: dict[int, int] = {}
+        self._recorded_of: dict[int, int] = {}
+        """Live number of a peer's message to the recorded one."""
         self._questions: dict[int, int] = {}
         """Live number of a question to its recorded one."""
         self._answered: set[int] = set()
@@ -128,7 +132,7 @@ class Player:
         one = Asked(live, peer, lane, method, name, params, is_own=is_own)
         self._asked[live] = one
         form = self._known.live_forms.form(method, name or None, self._redact(params), peer=peer or None)
-        wanted = Live(peer, lane, method, name, form)
+        wanted = Live(peer, lane, method, name, form, is_own)
         eligible = self.gate.is_open if not lane else None
         found = self._matcher.match(wanted, now=self._now, eligible=eligible)
         if isinstance(found, Miss):
@@ -194,6 +198,7 @@ class Player:
         one = self._asked.get(live) if live is not None else None
         if one is None or one.recorded is None:
             return
+        one.is_taken_back = True
         cancel = self.script.cancel_of(one.recorded)
         if cancel is not None:
             self._answered.add(cancel)
@@ -213,29 +218,41 @@ class Player:
             return
         self._answered.add(answer)
         self.gate.happened(answer)
-        delivery = self.script.deliveries[recorded]
+        delivery, method = self.script.question(recorded)
         before, after = said(self.script.body(answer)), said(self._redact(body))
         changes = differences(before, after)
-        if changes and self._differs(delivery, before, after):
+        if changes and self._differs(delivery.peer, method, before, after):
             self._tell(
                 "answer-differs",
                 delivery.lane,
                 self.script.arrivals[answer],
                 live=question,
                 changes=changes,
-                method=delivery.method,
+                method=method,
             )
 
-    def _differs(self, delivery: Delivery, before: bytes, after: bytes) -> bool:
-        ours = form_of(self.script.profile, delivery.method, None, before, peer=delivery.peer, part="result")
-        theirs = form_of(self.script.profile, delivery.method, None, after, peer=delivery.peer, part="result")
+    def _differs(self, peer: str, method: str, before: bytes, after: bytes) -> bool:
+        ours = form_of(self.script.profile, method, None, before, peer=peer, part="result")
+        theirs = form_of(self.script.profile, method, None, after, peer=peer, part="result")
         return ours.key != theirs.key
 
-    def questioned(self, live: int) -> None:
-        """A question of a peer has passed on its way to the core."""
-        if self.delivering is not None:
+    def came(self, live: int, *, is_question: bool) -> None:
+        """A message of a peer has passed; a question is on its way to the core."""
+        if self.delivering is None:
+            return
+        self._recorded_of[live] = self.delivering
+        if is_question:
             self._questions[live] = self.delivering
             self._live_of[self.delivering] = live
+
+    def passed_on(self, live: int, parent: int | None, method: str) -> None:
+        """The gateway asks the core what an answer of a peer has asked for."""
+        recorded = self._recorded_of.get(parent) if parent is not None else None
+        for seq in self.script.passed_on.get(recorded, ()) if recorded is not None else ():
+            if seq not in self._live_of and self.script.is_question(seq, method):
+                self._questions[live] = seq
+                self._live_of[seq] = live
+                return
 
     def refused(self, live: int | None) -> None:
         """The gateway itself has refused a live request: no peer will be asked."""
@@ -309,6 +326,11 @@ class Player:
         """A recorded request will not be answered as recorded."""
         self.gate.give_up(recorded)
         self._owed.discard(recorded)
+
+    def is_moot(self, delivery: Delivery) -> bool:
+        """Whether a delivery has nobody to go to: what it belongs to was taken back before its peer had heard of it."""
+        live = self._live_of.get(delivery.cause) if delivery.cause is not None else None
+        return live is not None and self._asked[live].is_taken_back
 
     def live_of(self, recorded: int | None) -> int | None:
         """The live number of a recorded request or question."""

@@ -63,7 +63,7 @@ class PlayerTap:
         )  # fmt: skip
         self.at = self._tap.at
         if seq >= 0:
-            self._see(seq, kind, way, body, peer, re, method, name, lane)
+            self._see(seq, kind, way, body, peer, re, method, name, lane, parent)
         return seq
 
     def plain(
@@ -82,14 +82,16 @@ class PlayerTap:
         return seq
 
     def _see(
-        self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str
+        self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str,
+        parent: int | None = None,
     ) -> None:  # fmt: skip
         player = self.playing.player
+        if way == "peer>":
+            player.came(seq, is_question=kind == "request")
+            return
         if kind == "request":
-            if way == "peer>":
-                player.questioned(seq)
-                return
             if way == ">core":
+                player.passed_on(seq, parent, method)
                 return
             player.asked(
                 seq,
@@ -101,7 +103,7 @@ class PlayerTap:
                 is_own=way == ">peer",
             )
         elif way == "core>":
-            if method == "notifications/cancelled":
+            if method == "notifications/cancelled" or kind == "close":
                 player.cancelled(re)
             elif kind in ("response", "error"):
                 player.replied(re, body)

@@ -20,7 +20,7 @@ from gateway.replay.faulty import Faults
 from gateway.replay.player import Act, Asked, Player
 from gateway.replay.rewire import about, read_head, under_id
 from recordings.errors import RecordingError
-from recordings.script import Delivery, Meeting
+from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
 from transports.base import Id, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -261,7 +261,10 @@ class Playing:
         assert delivery is not None
         link, wire = self._way(delivery)
         if link is None:
-            return "wait"
+            if not self.player.is_moot(delivery):
+                return "wait"
+            self.player.delivered(delivery)
+            return "done"
         self.player.delivering = delivery.seq
         try:
             self._deliver(delivery, link, wire)
@@ -342,17 +345,19 @@ class Playing:
             else:
                 peer.message(body)
             return
-        origin = None
+        origin = Origin(about=wire) if wire is not None else None
         if delivery.is_answer:
             body = under_id(body, wire)
-        elif delivery.is_question:
-            origin = Origin(about=wire) if wire is not None else None
-        else:
-            body = about(body, delivery.method, wire)
+        elif not (delivery.is_question or self._takes_back_a_question(delivery)):
+            body = about(_unasked(body, peer, wire), delivery.method, wire)
         if self.faults is not None and self.faults.strikes(delivery.seq):
             self.faults.deliver(delivery.seq, peer, wire, body, lambda body: peer.message(body, origin))
         else:
             peer.message(body, origin)
+
+    def _takes_back_a_question(self, delivery: Delivery) -> bool:
+        cause = self.player.script.arrivals.get(delivery.cause) if delivery.cause is not None else None
+        return delivery.method == CANCELLED and (cause is None or cause.method != LISTEN)
 
     def _facts(self, delivery: Delivery) -> dict[str, Any]:
         """What a frame says beside its body, where that is needed."""
@@ -378,3 +383,14 @@ class Playing:
         error = self.player.unreadable(delivery, missing)
         if wire is not None and wire in link.peer.pending:
             link.peer.message(jsonrpc.error(wire, error))
+
+
+def _unasked(body: bytes, peer: Peer, wire: Id | None) -> bytes:
+    """An answer that nobody waits for: under the id of the request that was taken back, or one that is in no use."""
+    head = read_head.decode(body)
+    id_ = head.id
+    if head.method or id_ is None or id_ is UNSET:
+        return body
+    if wire is not None:
+        return under_id(body, wire)
+    return under_id(body, f"{id_} (unasked)") if id_ in peer.pending else body

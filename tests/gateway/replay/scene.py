@@ -103,6 +103,9 @@ class Word(NamedTuple):
     is_sent: bool
     """Whether the core sent it; it was given it otherwise."""
     body: bytes
+    """Empty where the core hangs up."""
+    about: int = -1
+    """Of a question: the frame of it."""
 
 
 class Asked(NamedTuple):
@@ -291,8 +294,11 @@ class Scene:
         return number
 
     def _given(self, number: int, data: bytes) -> None:
-        self.words.append(Word(number, False, data))
         message: Message = msgspec.json.decode(data)
+        asked = (
+            self.cores[number].asked.get(message["id"]) if "id" in message and "method" in message else None
+        )
+        self.words.append(Word(number, False, data, asked.seq if asked is not None else -1))
         if number in self.owed and "method" not in message and message.get("id") == self.owed[number]:
             self.answered.append(number)
 
@@ -307,6 +313,7 @@ class Scene:
     def hang_up(self, number: int, fault: TransportError | None = None) -> None:
         """One connection of the core ends."""
         if not self.cores[number].is_closed:
+            self.words.append(Word(number, True, b""))
             self.ends[number].is_closed = True
             self.cores[number].closed(fault)
             self.settle()
