@@ -69,6 +69,8 @@ class Delivery(msgspec.Struct, gc=False):
     method: str = ""
     is_loose: bool = False
     """Whether it belongs to a request that nothing waits for: it is delivered as soon as that was made."""
+    is_settled: bool = False
+    """Whether the handshake was over when it came."""
     is_answer: bool = False
     is_question: bool = False
 
@@ -169,6 +171,8 @@ class Script:
         self._cancels: dict[int, int] = {}
         self._answers: dict[int, int] = {}
         self._dropped: set[int] = set()
+        self._legs: dict[int, list[int]] = {}
+        """Requests that the gateway made in the course of one of the core's."""
         for row in source.rows():
             self._see(row)
 
@@ -222,6 +226,9 @@ class Script:
         elif way == ">peer":
             if kind == "request":
                 self._arrive(frame, "request", is_own=True)
+                made_by = self.deliveries.get(frame.parent) if frame.parent is not None else None
+                if made_by is not None and made_by.cause is not None:
+                    self._legs.setdefault(made_by.cause, []).append(frame.seq)
             elif frame.method == CANCELLED and frame.re is not None:
                 self._dropped.add(frame.re)
         elif way == "peer>":
@@ -283,7 +290,10 @@ class Script:
     def _from_peer(self, frame: Row) -> None:
         if frame.kind == "raw":
             if (self.source.frame(frame.seq).x or {}).get("stream") != "stderr":
-                self._deliver(frame, "stray", None)
+                if frame.parent in self.arrivals:
+                    # A damaged answer ends its request too.
+                    self.arrivals[frame.parent].answered = True
+                self._deliver(frame, "stray", frame.parent)
             return
         if frame.kind in ("response", "error", "late"):
             cause = frame.re
@@ -331,6 +341,7 @@ class Script:
             after=frame.after,
             method=frame.method or "",
             is_loose=asked is not None and asked.is_loose and (is_answer or frame.method in BEGINNINGS),
+            is_settled=not (frame.peer in self._shaking or (asked is not None and asked.is_own)),
             is_answer=is_answer,
             is_question=is_question,
         )
@@ -340,7 +351,7 @@ class Script:
         if asked is not None and not asked.peer and frame.peer:
             asked.peer = frame.peer
         if frame.kind == "drop" and frame.re is not None:
-            self._dropped.add(frame.re)
+            self._dropped.update((frame.re, *self._legs.get(frame.re, ())))
         if frame.kind not in ("open", "ready", "close", "timeout", "fault"):
             return
         x = self.source.frame(frame.seq).x or {}

@@ -42,26 +42,35 @@ class Damage:
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message: kept, counted, and answered for where their id can be read."""
-        self._record(data, why, size)
-        if why in ("too-large", "unfinished", "not-utf8", "partial"):
+        is_end = why in ("too-large", "unfinished", "not-utf8", "partial")
+        salvaged = jsonrpc.salvage(data) if is_end else jsonrpc.NOTHING
+        self._record(data, why, size, self._belongs_to(salvaged))
+        if is_end:
             reason = "frame_too_large" if why in ("too-large", "unfinished") else "peer_protocol"
-            self._end(jsonrpc.salvage(data), reason, why, size)
+            self._end(salvaged, reason, why, size)
 
     def bad(self, data: bytes, bad: BadMessage) -> None:
         """A line that is no message: several in one are taken apart, the answer in it is given up where it shows."""
         parts = jsonrpc.split(data) if bad.reason in ("not-json", "batch") else []
-        self._record(data[:4096], bad.reason, len(data))
-        if parts and parts[0] != data:
+        is_split = bool(parts) and parts[0] != data
+        self._record(data[:4096], bad.reason, len(data), None if is_split else self._belongs_to(bad.salvaged))
+        if is_split:
             for part in parts:
                 self._peer.message(part)
             return
         reason = "frame_too_large" if bad.reason in ("number", "too-deep") else "peer_protocol"
         self._end(bad.salvaged, reason, bad.message, len(data))
 
-    def _end(self, salvaged: Salvaged, reason: str, why: str, size: int) -> None:
-        """End the call that a damaged answer belongs to; a request of the peer has ids of its own."""
+    def _call_of(self, salvaged: Salvaged) -> Call | None:
+        """The call in flight that a damaged answer belongs to; a request of the peer has ids of its own."""
         id_ = salvaged.id if salvaged.kind != "request" else None
-        call = self._peer.pending.pop(id_, None) if id_ is not None else None
+        return self._peer.pending.get(id_) if id_ is not None else None
+
+    def _end(self, salvaged: Salvaged, reason: str, why: str, size: int) -> None:
+        """End the call that a damaged answer belongs to."""
+        call = self._call_of(salvaged)
+        if call is not None:
+            del self._peer.pending[salvaged.id]  # pyright: ignore[reportArgumentType] - it was found by that
         if reason == "frame_too_large":
             self._too_large(call, why, size)
         if call is None:
@@ -103,7 +112,14 @@ class Damage:
         if self.silence == MOST_SILENCE and peer.is_ready and peer.link is not None and not peer.link.stamped:
             self._peer.renew("silent", f"it has left {MOST_SILENCE} calls unanswered and said nothing else")
 
-    def _record(self, data: bytes, why: str, size: int) -> None:
+    def _belongs_to(self, salvaged: Salvaged) -> int | None:
+        """The frame of the request that damaged bytes answer, though nobody may wait for that any more."""
+        call = self._call_of(salvaged)
+        if call is not None:
+            return call.seq
+        return self._peer.early(salvaged.id) if salvaged.kind != "request" else None
+
+    def _record(self, data: bytes, why: str, size: int, parent: int | None) -> None:
         peer = self._peer
         self._junk += 1
         if self._junk == 1 and peer.sessions:
@@ -111,4 +127,4 @@ class Damage:
                 f"{self._peer.name} sends what is no message ({why}); it is recorded and passed over"
             )
         if self._junk <= MOST_JUNK:
-            peer.record("raw", data, x={"why": why, "bytes": size})
+            peer.record("raw", data, parent=parent, x={"why": why, "bytes": size})

@@ -268,8 +268,16 @@ class Player:
     def dispatched(self, live: int) -> None:
         """A live request has come to its peer; one without a recorded answer is told so."""
         one = self._asked.get(live)
-        if one is not None and one.miss is not None:
+        if one is not None and one.miss is not None and not self._is_idle_listening(one):
             self._acts.append(self._instead(one, one.miss))
+
+    def _is_idle_listening(self, one: Asked) -> bool:
+        """Whether the gateway listens again, at a peer of which nothing more is recorded: it hears nothing."""
+        return (
+            one.is_own
+            and one.method == LISTEN
+            and any(each.method == LISTEN and each.peer == one.peer for each in self.script.arrivals.values())
+        )
 
     def _choose(self, one: Asked) -> Instead:
         if one.is_own:

@@ -18,7 +18,7 @@ from gateway.calls.ports import Timer
 from gateway.protocol import jsonrpc
 from gateway.replay.faulty import Faults
 from gateway.replay.player import Act, Asked, Player
-from gateway.replay.rewire import about, read_head, under_id
+from gateway.replay.rewire import about, read_head, under_damaged_id, under_id
 from recordings.errors import RecordingError
 from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
 from transports.base import Id, Origin, Stamp, TransportError
@@ -196,12 +196,18 @@ class Playing:
         for act in stuck:
             if self._do(act) == "wait":
                 self._stuck.append(act)
+        is_news = False
         while self._timer is None:
             act = self._next()
             if act is None:
                 break
             if self._do(act) == "wait":
                 self._stuck.append(act)
+            else:
+                is_news = True
+        if is_news and self._stuck:
+            # What was done may be what another one has waited for.
+            self.wake()
         if self._timer is None and self._patience is None and self.player.is_owed:
             self._is_quiet = True
             self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
@@ -260,6 +266,10 @@ class Playing:
         delivery = act.delivery
         assert delivery is not None
         link, wire = self._way(delivery)
+        if link is not None and delivery.is_settled and link.peer.state == "handshake":
+            return "wait"
+        if link is not None and delivery.kind == "ended" and self._owes(link.peer, delivery):
+            return "wait"
         if link is None:
             if not self.player.is_moot(delivery):
                 return "wait"
@@ -319,7 +329,7 @@ class Playing:
         peer = link.peer
         x = self._facts(delivery)
         if delivery.kind == "ended":
-            self._end(peer, link, x)
+            self._end(delivery, peer, link, x)
             return
         if delivery.kind == "timeout":
             call = peer.pending.get(wire) if wire is not None else None
@@ -339,6 +349,7 @@ class Playing:
             self._unreadable(delivery, link, wire, missing)
             return
         if delivery.kind == "stray":
+            body = under_damaged_id(body, wire)
             why = str(x.get("why", ""))
             if why in STRAYS:
                 peer.stray(body, why, size=int(x.get("bytes", len(body))))
@@ -365,17 +376,37 @@ class Playing:
             return {}
         return self.player.script.source.frame(delivery.seq).x or {}
 
-    def _end(self, peer: Peer, link: ScriptedLink, x: dict[str, Any]) -> None:
+    def _end(self, delivery: Delivery, peer: Peer, link: ScriptedLink, x: dict[str, Any]) -> None:
         """A life has ended; the next one begins by itself where it did so when it was recorded."""
         if peer.link is not link:
             return
         self._links[peer.name].remove(link)
         was_ready = peer.state == "ready"
+        early = [call for call in peer.pending.values() if self._is_of_next_life(call, delivery)]
+        for call in early:
+            del peer.pending[call.peer_id]  # pyright: ignore[reportArgumentType] - those that are pending have one
+            call.peer_id = None
         peer.closed(transport_of(x))
         more = self._met.get(peer.name, 0) < len(self.player.script.meetings.get(peer.name, []))
         if was_ready and more and peer.state == "failed":
             peer.state = "starting"
             self.connect(peer)
+        for call in early:
+            call.session.submit(call, peer)
+
+    def _owes(self, peer: Peer, end: Delivery) -> bool:
+        """Whether a peer has something to answer that it had answered before it went."""
+        player = self.player
+        return any(
+            player.script.deliveries[one].is_answer and one < end.seq and not player.has_come(one)
+            for call in peer.pending.values()
+            for one in player.script.caused_by(player.recorded_of(call.seq) or -1)
+        )
+
+    def _is_of_next_life(self, call: Call, end: Delivery) -> bool:
+        """Whether a call that is in flight when a life ends was made after that when it was recorded."""
+        recorded = self.player.recorded_of(call.seq)
+        return call.core is not None and recorded is not None and recorded > end.seq
 
     def _unreadable(
         self, delivery: Delivery, link: ScriptedLink, wire: Id | None, missing: RecordingError

@@ -58,6 +58,14 @@ def under_id(message: bytes, id_: Id | None) -> bytes:
     return jsonrpc.with_id(message, envelope, id_)
 
 
+def under_damaged_id(data: bytes, id_: Id | None) -> bytes:
+    """A damaged answer under another id, as far as it can be seen where that stands."""
+    old = jsonrpc.salvage(data).id
+    if id_ is None or old is None or old == id_:
+        return data
+    return data.replace(b'"id":' + jsonrpc.encode(old), b'"id":' + jsonrpc.encode(id_), 1)
+
+
 def about(message: bytes, method: str, id_: Id | None) -> bytes:
     """A notification about the request that has this id now; unchanged where it names it by that already."""
     if id_ is None:

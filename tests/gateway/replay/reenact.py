@@ -128,7 +128,9 @@ class Reenactment:
             message: Message = msgspec.json.decode(word.body) if word.body else {}
             lane = self._lane(message, word.core, word.is_sent, lanes, questions, word.about)
             if lane is None:
-                continue
+                if not in_order:
+                    continue
+                lane = ""
             turn = Turn(word.core, word.is_sent, message)
             key = "" if in_order else lane
             turn.needs = [*last[key], *(prefix if key not in last or not last[key] else [])]
@@ -291,10 +293,7 @@ class Reenactment:
                 if turn is not None:
                     turn.done = True
                     self._learn(number, turn.message, message)
-                elif "id" in message or message["method"] in (
-                    "notifications/progress",
-                    "notifications/cancelled",
-                ):
+                elif self._matters(message):
                     self.odd.append(message)
             messages.clear()
         if self.scene.is_ephemeral:
@@ -306,6 +305,18 @@ class Reenactment:
                 )
                 if answered and not core.is_closed and not core.open:
                     core.closed(None)
+
+    def _matters(self, message: Message) -> bool:
+        """Whether a core that was given this, which is not recorded, was given something else than recorded.
+
+        What had no answer when the recording ended may be answered with that.
+        """
+        if "method" in message:
+            return "id" in message or message["method"] in (
+                "notifications/progress",
+                "notifications/cancelled",
+            )
+        return any(turn.message.get("id") == message.get("id") and not turn.is_sent for turn in self.turns)
 
     def _expected(self, number: int, live: Message) -> Turn | None:
         """The first turn of a connection in which the core was given this, and has not been yet."""

@@ -359,7 +359,9 @@ class Acting:
         id_ = self._asks if b % 2 else f"q{self._asks}"
         wire.questions.append(id_)
         about = one.message["id"] if one is not None else None
-        wire.says({"id": id_, **_question(b)}, about=about)
+        question = _question(b)
+        question["params"]["_meta"] = {"n": self._asks}
+        wire.says({"id": id_, **question}, about=about)
         self.scene.settle()
 
     def do_take_back(self, a: int, b: int) -> None:
