@@ -165,6 +165,8 @@ class Script:
         self.passed_on: dict[int, list[int]] = {}
         """Questions that the gateway put to the core because an answer of a peer held them, by that answer."""
         self._passed: dict[int, tuple[int, str]] = {}
+        self.given_here: set[int] = set()
+        """Requests that the gateway itself gave a result, if only one that asks."""
         self.ends: dict[str, int] = {}
         """Peers that went by themselves, and the last frame that says so."""
         self._shaking: set[str] = set()
@@ -236,6 +238,9 @@ class Script:
         elif way == ">core":
             if kind == "error" and frame.re in self.arrivals:
                 self.refusals[frame.re] = frame.seq
+            elif kind == "response" and frame.re in self.arrivals:
+                # The gateway's own answer, or a question that is put to the core as one.
+                self.given_here.add(frame.re)
             elif kind == "request" and frame.parent is not None:
                 self.passed_on.setdefault(frame.parent, []).append(frame.seq)
                 self._passed[frame.seq] = frame.parent, frame.method or ""

@@ -173,7 +173,7 @@ class Player:
         arrival = self.script.arrivals[seq]
         if not arrival.peer or arrival.answered or self.script.ends.get(arrival.peer, -1) > seq:
             return True
-        if arrival.method == LISTEN and seq not in self.script.refusals:
+        if seq in self.script.given_here or (arrival.method == LISTEN and seq not in self.script.refusals):
             return True
         return any(
             self.script.deliveries[one].kind in ("timeout", "failed") for one in self.script.caused_by(seq)

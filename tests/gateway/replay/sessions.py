@@ -58,20 +58,20 @@ STORMS = (
 
 
 def plans(
-    kinds: tuple[str, ...], *, most: int, eras: tuple[mcp.Era, ...] = ("legacy", "modern")
+    kinds: tuple[str, ...], *, most: int, lanes: st.SearchStrategy[int] | None = None, greets: bool = False
 ) -> st.SearchStrategy[Plan]:
-    """Plans of such steps, at most so many."""
+    """Plans of such steps, at most so many. `greets`: the core always says that it is initialized."""
     small = st.integers(0, 7)
     steps = st.lists(st.tuples(st.sampled_from(kinds), small, small), max_size=most)
-    peer = st.tuples(st.sampled_from(("legacy", "modern")), st.booleans(), st.booleans())
+    eras: st.SearchStrategy[mcp.Era] = st.sampled_from(("legacy", "modern"))
     return st.builds(
         Plan,
-        era=st.sampled_from(eras),
+        era=eras,
         http=st.booleans(),
-        peers=st.lists(peer, min_size=1, max_size=3).map(tuple),
+        peers=st.lists(st.tuples(eras, st.booleans(), st.booleans()), min_size=1, max_size=3).map(tuple),
         pages=st.integers(1, 2),
-        lanes=st.integers(0, 3),
-        greets=st.booleans(),
+        lanes=lanes if lanes is not None else st.integers(0, 3),
+        greets=st.just(True) if greets else st.booleans(),
         steps=steps.map(tuple),
     )
 

@@ -1,0 +1,44 @@
+"""A generated session, its core played again in another order: every lane is given what it was given."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.gateway.replay.reenact import Reenactment
+from tests.gateway.replay.sessions import CALM, Acting, Plan, plans
+
+WILD = (*CALM, *CALM, "stray", "stderr", "peer junk", "orphan", "again", "carry", "renews")
+"""What may happen in any order: a peer that goes or cannot be reached does so between two others' calls."""
+UPSETS = (*CALM, "dies", "renews", "again", "orphan")
+
+
+def assert_replayed(plan: Plan, seed: int) -> None:
+    """Replay a session in the strength that suits it, its core in an order drawn by lot."""
+    scene = Acting(plan).play()
+    has_lanes = any(frame.lane for frame in scene.frames)
+    again = Reenactment(scene, "causal" if has_lanes else "lockstep", seed=seed, in_order=not has_lanes)
+    report = again.run()
+    told = [
+        f"{each.cls} {each.method} recorded {each.recorded}: {each.detail}" for each in report.divergences
+    ]
+    assert (told, again.odd, [turn.message for turn in again.left]) == ([], [], [])
+    assert (report.verdict, report.unplayed) == ("same", {})
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(plans(WILD, most=20, lanes=st.integers(1, 3), greets=True), st.integers(0, 999))
+def test_every_lane_gets_its_recorded_answers_in_whatever_order_the_lanes_go(plan: Plan, seed: int) -> None:
+    assert_replayed(plan, seed)
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(plans(WILD, most=20, lanes=st.just(0), greets=True), st.integers(0, 999))
+def test_without_lanes_a_core_that_does_the_same_again_gets_the_same_again(plan: Plan, seed: int) -> None:
+    assert_replayed(plan, seed)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(plans(UPSETS, most=15, lanes=st.just(0), greets=True), st.integers(0, 999))
+def test_peers_that_die_do_so_again_where_they_did(plan: Plan, seed: int) -> None:
+    assert_replayed(plan, seed)
