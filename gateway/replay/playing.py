@@ -85,6 +85,8 @@ class Playing:
         self._loop = loop
         self._pace = pace
         self._patience_s = patience_s
+        self._least_patience_s = patience_s / 10
+        """A core that has gone another way leaves out much: it does not get all that time for each of these."""
         self.on_end: Callable[[], None] | None = None
         """Called when the session has ended."""
         self.on_divert: Callable[[Peer, Call], None] | None = None
@@ -254,6 +256,7 @@ class Playing:
             self._is_quiet = True
             self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
         elif self.player.lose_patience():
+            self._patience_s = max(self._patience_s / 2, self._least_patience_s)
             self.wake()
 
     # -- doing -------------------------------------------------------------------------------------------------
