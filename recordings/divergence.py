@@ -166,7 +166,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def next_steps(divergence: Divergence, path: str) -> tuple[str, ...]:
-    """The commands that would take what differs for what is right, and that would go on from before it.
+    """The commands that would take what differs for what is right, go on from before it, or ask live what is missing.
 
     The pointers of its changes are those of whole messages: they begin with `/params`, `/result` or `/error`.
     """
@@ -188,3 +188,13 @@ def _steps(divergence: Divergence, path: str, fork: str) -> Iterator[str]:
     at = divergence.last_given.seq if divergence.last_given else (recorded - 1 if recorded else None)
     if at:
         yield f"tieline fork {path} --out {fork} --at {at}"
+    match divergence.cls:
+        case "extra" | "changed-params" | "exhausted":
+            yield f"tieline replay {path} --mode extend --config tieline.toml"
+        case "ambiguous":
+            # A rule that makes two different requests the same is told of there.
+            yield f"tieline rules {path}"
+        case "unreadable":
+            yield f"tieline doctor {path}"
+        case _:
+            pass

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec.structs import replace
+
 from gateway.replay.player import Player
-from recordings.divergence import NO_LANE, Divergence, Report
+from recordings.divergence import NO_LANE, Divergence, Report, next_steps
 from recordings.script import Arrival
 
 
@@ -63,7 +65,7 @@ def account(player: Player, *, aborted: str = "") -> Report:
         ambiguous=player.ambiguous,
         live_calls=player.live_calls,
         races=sum(each.cls == "race" for each in divergences),
-        divergences=tuple(divergences),
+        divergences=tuple(replace(each, next=next_steps(each, player.path)) for each in divergences),
         aborted=aborted,
     )
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from gateway.config.recorded import config_of
 from gateway.replay.drive import Drive
-from recordings.divergence import Report
+from recordings.divergence import Report, next_steps
 from recordings.reader import Recording
 
 
@@ -20,13 +22,14 @@ def driven(recording: Recording, *, progress: Callable[[int], None] | None = Non
     config, transparent = config_of(header.settings, list(header.peers))
     drive = Drive(config, header, body=recording.body, transparent=transparent)
     pairing = drive.run(recording, progress=progress)
+    path = str(recording.path)
     return Report(
-        path=str(recording.path),
+        path=path,
         session=header.session,
         mode="drive",
         served=pairing.paired,
         of=pairing.count,
         lanes=pairing.lanes,
-        divergences=tuple(pairing.divergences),
+        divergences=tuple(replace(each, next=next_steps(each, path)) for each in pairing.divergences),
         aborted="; ".join(f"the exchange failed: {fault}" for fault in pairing.faults),
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from recordings.difference import differences
 from recordings.divergence import Divergence, DivergenceClass
+from recordings.edits import unedited
 from recordings.frame import DECISIONS, Frame
 
 Key: TypeAlias = tuple[Any, ...]
@@ -46,6 +47,7 @@ class Pairing:
 
     def expect(self, frame: Frame) -> None:
         """A recorded frame, in order."""
+        frame = unedited(frame)
         self._expected[frame.seq] = frame
         if frame.lane:
             self._lanes[frame.seq] = frame.lane
@@ -168,19 +170,25 @@ class Pairing:
     ) -> None:
         frame = recorded or live
         assert frame is not None
+        about = self._about(frame, is_live=recorded is None)
         self.divergences.append(
             Divergence(
                 cls=cls,
                 lane=self._lane(frame, is_live=recorded is None),
-                peer=frame.peer,
-                method=frame.method,
-                name=frame.name,
+                peer=frame.peer or about.peer,
+                method=frame.method or about.method,
+                name=frame.name or about.name,
                 live=live.seq if live is not None else None,
                 recorded=recorded.seq if recorded is not None else None,
                 changes=changes,
                 detail=detail,
             )
         )
+
+    def _about(self, frame: Frame, *, is_live: bool) -> Frame:
+        """The recorded request that a frame answers, which names what an answer does not; itself without one."""
+        seq = self._recorded_of.get(frame.re) if is_live and frame.re is not None else frame.re
+        return self._expected.get(seq, frame) if seq is not None else frame
 
     def _lane(self, frame: Frame, *, is_live: bool) -> str | None:
         if frame.lane:
