@@ -1,0 +1,190 @@
+"""When a recorded frame may be delivered again."""
+
+from __future__ import annotations
+
+from recordings.gate import Gate, Strength, strength_for
+from tests.recordings.tape_kit import Tape
+
+
+def gate(tape: Tape, strength: Strength = "causal") -> Gate:
+    return Gate(tape.script, strength)
+
+
+def released(one: Gate) -> list[int]:
+    """Everything that may be delivered now, as if it were."""
+    found: list[int] = []
+    while (seq := one.take()) is not None:
+        one.delivered(seq)
+        found.append(seq)
+    return found
+
+
+def two_lanes() -> tuple[Tape, int, int, int, int]:
+    tape = Tape()
+    a, b = tape.asks(lane="a"), tape.asks(lane="b")
+    to_a, to_b = tape.answers(a, after=a), tape.answers(b, after=b)
+    return tape, a, b, to_a, to_b
+
+
+def test_an_answer_is_released_by_its_request_alone_where_lanes_are_known() -> None:
+    tape, a, b, to_a, to_b = two_lanes()
+    one = gate(tape)
+    assert released(one) == []
+    one.happened(b)
+    assert released(one) == [to_b]
+    one.happened(a)
+    assert released(one) == [to_a]
+
+
+def test_lockstep_releases_nothing_before_what_was_recorded_before_it() -> None:
+    tape, a, b, to_a, to_b = two_lanes()
+    one = gate(tape, "lockstep")
+    one.happened(b)
+    assert released(one) == []
+    assert one.held == [a]
+    one.happened(a)
+    assert released(one) == [to_a, to_b]
+
+
+def test_lockstep_gives_one_at_a_time_and_the_next_one_when_that_was_delivered() -> None:
+    tape, a, b, to_a, to_b = two_lanes()
+    one = gate(tape, "lockstep")
+    one.happened(a)
+    one.happened(b)
+    assert (one.take(), one.take()) == (to_a, None)
+    one.delivered(to_a)
+    assert one.take() == to_b
+
+
+def test_free_asks_for_nothing_but_the_request() -> None:
+    tape = Tape()
+    first = tape.asks("write", lane="a")
+    second = tape.asks("read", lane="a")
+    answer = tape.answers(second, after=first)
+    causal, free = gate(tape), gate(tape, "free")
+    for one in (causal, free):
+        one.happened(second)
+    assert released(causal) == []
+    assert released(free) == [answer]
+
+
+def test_what_a_peer_had_heard_from_the_lane_before_it_answered_has_to_be_said_again() -> None:
+    tape = Tape()
+    slow, write = tape.asks("slow", lane="a"), tape.asks("write", lane="a")
+    answer = tape.answers(slow, after=write)
+    one = gate(tape)
+    one.happened(slow)
+    assert released(one) == []
+    assert one.held == [write]
+    one.happened(write)
+    assert released(one) == [answer]
+
+
+def test_a_stream_keeps_its_order() -> None:
+    tape = Tape()
+    asked = tape.asks(lane="a")
+    frames = [tape.tells("notifications/progress", re=asked) for _ in range(3)]
+    frames.append(tape.answers(asked))
+    one = gate(tape)
+    one.happened(asked)
+    assert one.take() == frames[0]
+    assert one.take() is None
+    one.delivered(frames[0])
+    assert released(one) == frames[1:]
+
+
+def test_what_follows_a_question_waits_for_its_answer() -> None:
+    tape = Tape()
+    asked = tape.asks(lane="a")
+    question = tape.questions(asked)
+    reply = tape.replies(question, {"roots": []})
+    answer = tape.answers(asked)
+    one = gate(tape)
+    one.happened(asked)
+    assert released(one) == [question]
+    assert one.held == [reply]
+    one.happened(reply)
+    assert released(one) == [answer]
+
+
+def test_what_came_too_late_does_so_again() -> None:
+    tape = Tape()
+    asked = tape.asks(lane="a")
+    cancel = tape.cancels(asked)
+    late = tape.add("late", "peer>", {"id": 1, "result": {}}, peer="fs", parent=asked, flags=("late",))
+    one = gate(tape)
+    one.happened(asked)
+    assert released(one) == []
+    one.happened(cancel)
+    assert released(one) == [late]
+
+
+def test_what_a_peer_says_unasked_follows_what_it_had_said_and_heard() -> None:
+    tape = Tape()
+    asked = tape.asks(lane="a")
+    answer = tape.answers(asked)
+    told = tape.tells()
+    one = gate(tape)
+    assert released(one) == []
+    one.happened(asked)
+    assert released(one) == [answer, told]
+
+
+def test_a_peer_goes_when_everybody_has_asked_and_been_told_what_came_before() -> None:
+    tape, a, b, to_a, to_b = two_lanes()
+    end = tape.ends()
+    one = gate(tape)
+    one.happened(a)
+    assert released(one) == [to_a]
+    assert one.held == [b]
+    one.happened(b)
+    assert released(one) == [to_b, end]
+
+
+def test_what_is_given_up_is_waited_for_by_nobody() -> None:
+    tape, a, b, to_a, to_b = two_lanes()
+    one = gate(tape, "lockstep")
+    one.happened(b)
+    one.give_up(a)
+    assert released(one) == [to_b]
+    assert one.held == []
+    del to_a
+
+
+def test_lockstep_passes_by_what_depends_on_a_request_that_need_not_come() -> None:
+    tape = Tape()
+    own = tape.add(
+        "request",
+        ">peer",
+        {"id": 1, "method": "subscriptions/listen"},
+        peer="fs",
+        method="subscriptions/listen",
+    )
+    changed = tape.tells("notifications/tools/list_changed", about=own)
+    asked = tape.asks()
+    answer = tape.answers(asked)
+    one = gate(tape, "lockstep")
+    one.happened(asked)
+    assert released(one) == [answer]
+    one.happened(own)
+    assert released(one) == [changed]
+
+
+def test_lockstep_says_which_requests_would_come_early() -> None:
+    tape = Tape()
+    first = tape.asks(n=1)
+    answer = tape.answers(first)
+    second = tape.asks(n=2, after=answer)
+    one = gate(tape, "lockstep")
+    assert one.is_open(first)
+    assert not one.is_open(second)
+    one.happened(first)
+    released(one)
+    assert one.is_open(second)
+
+
+def test_a_recording_without_lanes_is_played_in_lockstep() -> None:
+    with_lanes, without = Tape(), Tape()
+    with_lanes.asks(lane="a")
+    without.asks()
+    assert (strength_for(with_lanes.script), strength_for(without.script)) == ("causal", "lockstep")
