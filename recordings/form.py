@@ -267,6 +267,8 @@ def _stable(method: str, tree: Any, selection: Selection | None, part: Part) -> 
         tree, served = _without_volatile(method, tree)
     if selection is not None and selection.ignores:
         tree = _pruned(tree, selection, part)
+        if part == "params" and tree == {}:
+            tree = None
     return tree, served
 
 

@@ -162,7 +162,7 @@ class Server:
             case "start":
                 task = f"t{os.getpid()}"
                 self.tasks[task] = 0
-                text(task, structuredContent={"taskId": task})
+                text("started", structuredContent={"taskId": task})
             case "poll":
                 text(f"state {self.tasks[arguments['taskId']]}")
             case "wait":
