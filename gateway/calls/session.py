@@ -388,6 +388,8 @@ class Session:
 
     def pass_answer(self, call: Call, data: bytes, envelope: Envelope, seq: int) -> None:
         """Send a peer's answer on as it is, under the core's own id."""
+        if call.peer is not None:
+            call.peer.left(call)
         core = self._close(call)
         if core is None:
             return

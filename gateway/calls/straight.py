@@ -108,4 +108,6 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     del core.open[core_id]  # pyright: ignore[reportArgumentType]
     core.delivered = seq
     core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result))
+    if peer.on_left is not None:
+        peer.left(call)
     return True
