@@ -61,7 +61,7 @@ class Drive:
     def run(self, frames: Iterable[Frame], *, progress: Callable[[int], None] | None = None) -> Pairing:
         """Play every frame, and return how what came of it compares."""
         for frame in frames:
-            if frame.kind not in ("lost", "block") or "synthetic" not in frame.flags:
+            if not _is_of_reader(frame):
                 self.pairing.expect(frame)
         for number, frame in enumerate(self.pairing.expected()):
             self._clock.at(frame.at)
@@ -260,11 +260,18 @@ def _say(receiver: Receiver, frame: Frame, body: bytes, transport: str) -> None:
         receiver.message(body)
 
 
+def _is_of_reader(frame: Frame) -> bool:
+    """Whether a frame is what a reader says of lines that are missing, and of requests that were lost with them."""
+    if "synthetic" not in frame.flags:
+        return False
+    return frame.kind in ("lost", "block") or (frame.kind == "drop" and frame.way is None)
+
+
 def _is_copied(frame: Frame) -> bool:
     """Whether a frame tells of something that has left no other: it is an input that changes nothing."""
     if frame.way == "inside" and frame.kind in COPIED:
         return True
-    if frame.kind != "drop" or frame.re is not None:
+    if frame.kind != "drop" or frame.re is not None or frame.way not in ("inside", ">core"):
         return False
     # Messages that were not recorded, but counted; and one that could not be carried to the core.
     x = frame.x or {}
