@@ -94,7 +94,11 @@ class Gate:
         """Awaited arrivals without which the next delivery is not made, in order. Empty where nothing is held."""
         if self.strength == "lockstep":
             missing: list[int] = []
-            for seq in self._order[self._place :]:
+            for place in range(self._place, len(self._order)):
+                seq = self._order[place]
+                if seq in self._released and seq not in self._done:
+                    # It is on its way, and nothing comes before it.
+                    return missing
                 if seq in self._script.deliveries:
                     if missing and self._may_come(seq):
                         return missing

@@ -172,7 +172,7 @@ class Script:
         self._shaking: set[str] = set()
         self._cancels: dict[int, int] = {}
         self._answers: dict[int, int] = {}
-        self._dropped: set[int] = set()
+        self._dropped: dict[int, int] = {}
         self._legs: dict[int, list[int]] = {}
         """Requests that the gateway made in the course of one of the core's."""
         for row in source.rows():
@@ -216,6 +216,11 @@ class Script:
         """Whether nobody waited for an answer in the end: the core cancelled, or went."""
         return request in self._cancels or request in self._dropped
 
+    def taken_back_at(self, request: int) -> int | None:
+        """When that was; None where somebody waited to the end."""
+        cancel = self._cancels.get(request)
+        return self.arrivals[cancel].at if cancel is not None else self._dropped.get(request)
+
     @property
     def awaited(self) -> Iterator[Arrival]:
         """What a whole replay has to see, in order."""
@@ -232,7 +237,7 @@ class Script:
                 if made_by is not None and made_by.cause is not None:
                     self._legs.setdefault(made_by.cause, []).append(frame.seq)
             elif frame.method == CANCELLED and frame.re is not None:
-                self._dropped.add(frame.re)
+                self._dropped.setdefault(frame.re, frame.at)
         elif way == "peer>":
             self._from_peer(frame)
         elif way == ">core":
@@ -356,7 +361,8 @@ class Script:
         if asked is not None and not asked.peer and frame.peer:
             asked.peer = frame.peer
         if frame.kind == "drop" and frame.re is not None:
-            self._dropped.update((frame.re, *self._legs.get(frame.re, ())))
+            for seq in (frame.re, *self._legs.get(frame.re, ())):
+                self._dropped.setdefault(seq, frame.at)
         if frame.kind not in ("open", "ready", "close", "timeout", "fault"):
             return
         x = self.source.frame(frame.seq).x or {}

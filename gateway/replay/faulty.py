@@ -96,6 +96,18 @@ class Faults:
         for say in due:
             say()
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether something was put behind others that are still to come."""
+        return bool(self._behind)
+
+    def hurry(self) -> bool:
+        """Nothing else comes: let come what was put behind it, and return whether there was anything."""
+        due, self._behind = self._behind, []
+        for _, say in due:
+            say()
+        return bool(due)
+
     def request(self, seq: int, peer: Peer, wire: Id) -> bool:
         """A struck request has been sent to its peer; return whether its recorded answers are still to come."""
         comes = True

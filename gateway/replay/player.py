@@ -7,6 +7,7 @@ order `recordings.gate`'s; how a delivery reaches the exchange is the shell's bu
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -40,7 +41,6 @@ class Asked(msgspec.Struct, eq=False):
     lane: str
     method: str
     name: str
-    params: bytes
     recorded: int | None = None
     miss: Divergence | None = None
     is_own: bool = False
@@ -106,9 +106,9 @@ class Player:
         self._questions: dict[int, int] = {}
         """Live number of a question to its recorded one."""
         self._answered: set[int] = set()
-        self._owed: set[int] = set()
-        """Recorded requests that have come again and are not answered again."""
-        self._acts: list[Act] = []
+        self._acts: deque[Act] = deque()
+        self._contested: list[int] | None = None
+        """Those of the contested requests that have not come, the next one last; None until it is asked for."""
         self._renames: dict[str, dict[str, str]] = {}
         """By lane: recorded values that are others in this run."""
         self._given: dict[str, int] = {}
@@ -129,14 +129,15 @@ class Player:
     ) -> Asked:
         """A live request, of the core or of the gateway itself: find the recorded one."""
         lane = lane if self.script.has_lanes else ""
-        one = Asked(live, peer, lane, method, name, params, is_own=is_own)
+        one = Asked(live, peer, lane, method, name, is_own=is_own)
         self._asked[live] = one
-        form = self._known.live_forms.form(method, name or None, self._redact(params), peer=peer or None)
+        params = self._redact(params)
+        form = self._known.live_forms.form(method, name or None, params, peer=peer or None)
         wanted = Live(peer, lane, method, name, form, is_own)
         eligible = self.gate.is_open if not lane else None
         found = self._matcher.match(wanted, now=self._now, eligible=eligible)
         if isinstance(found, Miss):
-            one.miss = self._missed(one, found, wanted)
+            one.miss = self._missed(one, found, wanted, params)
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
             # the others are told of.
@@ -157,16 +158,22 @@ class Player:
             self._renames.setdefault(one.lane, {}).update(changed)
         self._now = max(self._now, self.script.arrivals[seq].at)
         if found.again:
-            for delivery in self.script.caused_by(seq):
-                if self.script.deliveries[delivery].is_answer:
-                    self._acts.append(
-                        Act(answer=one, message=self.body_for(self.script.deliveries[delivery]))
-                    )
+            if self.script.arrivals[seq].peer:
+                self._acts.append(Act(answer=one, message=self._recorded_answer(one, seq)))
         elif not self._is_answered(seq):
             self._acts.append(Act(answer=one, message=jsonrpc.error(None, self._unanswered(one, seq))))
-        if not found.again and self.script.arrivals[seq].answered:
-            self._owed.add(seq)
         self.gate.happened(seq)
+
+    def _recorded_answer(self, one: Asked, seq: int) -> bytes:
+        """The answer that a recorded request had, for one that is given it beside the gate."""
+        for each in self.script.caused_by(seq):
+            delivery = self.script.deliveries[each]
+            if delivery.is_answer:
+                try:
+                    return self.body_for(delivery)
+                except RecordingError as missing:
+                    return jsonrpc.error(None, self.unreadable(delivery, missing))
+        return jsonrpc.error(None, self._unanswered(one, seq))
 
     def _is_answered(self, seq: int) -> bool:
         """Whether somebody in the recording, sooner or later, ends this request: a peer, a cancel, the gateway."""
@@ -196,9 +203,11 @@ class Player:
     def cancelled(self, live: int | None) -> None:
         """The core does not want an answer any more."""
         one = self._asked.get(live) if live is not None else None
-        if one is None or one.recorded is None:
+        if one is None:
             return
         one.is_taken_back = True
+        if one.recorded is None:
+            return
         cancel = self.script.cancel_of(one.recorded)
         if cancel is not None:
             self._answered.add(cancel)
@@ -219,8 +228,16 @@ class Player:
         self._answered.add(answer)
         self.gate.happened(answer)
         delivery, method = self.script.question(recorded)
-        before, after = said(self.script.body(answer)), said(self._redact(body))
-        changes = differences(before, after)
+        try:
+            whole = self.script.body(answer)
+        except RecordingError as missing:
+            arrival = self.script.arrivals[answer]
+            self._tell(
+                "unreadable", delivery.lane, arrival, live=question, method=method, detail=str(missing)
+            )
+            return
+        before, after = said(whole), said(self._redact(body))
+        changes = under(_part(whole), differences(before, after))
         if changes and self._differs(delivery.peer, method, before, after):
             self._tell(
                 "answer-differs",
@@ -300,10 +317,8 @@ class Player:
             return Act(divert=one)
         if instead == "stub" and one.method == "tools/call":
             return Act(answer=one, message=jsonrpc.response(0, self._known.tools.stub(one.peer, one.name)))
-        if instead == "nearest" and miss.nearest:
-            for seq in self.script.caused_by(miss.nearest[0].seq):
-                if self.script.deliveries[seq].is_answer:
-                    return Act(answer=one, message=self.body_for(self.script.deliveries[seq]))
+        if instead == "nearest" and miss.nearest and self.script.arrivals[miss.nearest[0].seq].answered:
+            return Act(answer=one, message=self._recorded_answer(one, miss.nearest[0].seq))
         return Act(answer=one, message=jsonrpc.error(None, self._not_recorded(one, miss)))
 
     # -- what is to be done --------------------------------------------------------------------------------------
@@ -311,7 +326,7 @@ class Player:
     def take(self) -> Act | None:
         """The next thing to do, or None. A delivery counts as made once `delivered` says so."""
         if self._acts:
-            return self._acts.pop(0)
+            return self._acts.popleft()
         seq = self.gate.take()
         return Act(delivery=self.script.deliveries[seq]) if seq is not None else None
 
@@ -323,7 +338,6 @@ class Player:
         self._given[delivery.lane] = delivery.seq
         if delivery.cause is not None and delivery.is_answer:
             self._answered.add(delivery.cause)
-            self._owed.discard(delivery.cause)
 
     def recorded_of(self, live: int) -> int | None:
         """The recorded request that a live one was matched with."""
@@ -333,7 +347,35 @@ class Player:
     def gives_up(self, recorded: int) -> None:
         """A recorded request will not be answered as recorded."""
         self.gate.give_up(recorded)
-        self._owed.discard(recorded)
+
+    def leaves_out(self, delivery: Delivery) -> None:
+        """A delivery cannot be made in this run: what comes after it is not held back by it."""
+        self.gate.delivered(delivery.seq)
+
+    def allowance_s(self, live: int) -> float:
+        """How long the recorded core had waited in vain before it took such a request back; 0 where it had not."""
+        seq = self.recorded_of(live)
+        at = self.script.taken_back_at(seq) if seq is not None else None
+        return (at - self.script.arrivals[seq].at) / 1e9 if at is not None and seq is not None else 0.0
+
+    def overdue(self, live: int, method: str) -> bytes:
+        """Nothing that is recorded answers a live request any more: tell so, and return the error that does."""
+        one = self._asked.get(live)
+        seq = one.recorded if one is not None else None
+        why = "the recorded answer does not come in this replay"
+        if seq is not None:
+            arrival = self.script.arrivals[seq]
+            if not arrival.is_own:
+                self._tell("timeout", arrival.lane, arrival, live=live, detail=why)
+            self.gate.give_up(seq)
+        fault = Fault(
+            code="timeout",
+            message=f"Replay: {why}: `{method}`",
+            reason="not_replayed",
+            outcome="unknown",
+            peer=one.peer if one is not None else "",
+        )
+        return error_object(fault)
 
     def is_moot(self, delivery: Delivery) -> bool:
         """Whether a delivery has nobody to go to: what it belongs to was taken back before its peer had heard of it."""
@@ -363,12 +405,11 @@ class Player:
             return False
         if self._known.contested is None:
             self._known.contested = frozenset(self._matcher.contested())
-        return any(not self._matcher.by_seq[seq].used for seq in self._known.contested)
-
-    @property
-    def is_owed(self) -> bool:
-        """Whether a live request that has been matched waits for its answer."""
-        return bool(self._owed)
+        if self._contested is None:
+            self._contested = sorted(self._known.contested, reverse=True)
+        while self._contested and self._matcher.by_seq[self._contested[-1]].used:
+            self._contested.pop()
+        return bool(self._contested)
 
     def lose_patience(self) -> bool:
         """Nothing has happened for long: tell of the arrivals that are waited for, and go on without them."""
@@ -406,13 +447,14 @@ class Player:
         """Whether a recorded arrival or delivery has come again."""
         return seq in self._live_of or seq in self._answered
 
-    def _missed(self, one: Asked, miss: Miss, wanted: Live) -> Divergence:
+    def _missed(self, one: Asked, miss: Miss, wanted: Live, params: bytes) -> Divergence:
+        """What is told of a miss; `params` are without secrets."""
         recorded = miss.seqs[0] if miss.seqs else None
-        near = self._known.near(wanted, self._redact(one.params))
+        near = self._known.near(wanted, params)
         compared = near[0].seq if near else recorded
         changes = ()
         if compared is not None and miss.why in ("changed-params", "extra"):
-            changes = under("/params", differences(self._known.params(compared), self._redact(one.params)))
+            changes = under("/params", differences(self._known.params(compared), params))
         return Divergence(
             cls=miss.why,
             lane=one.lane or None,
@@ -481,6 +523,14 @@ class Player:
                 last_given=self.last_given(lane),
             )
         )
+
+
+def _part(message: bytes) -> str:
+    """The place of what an answer says, as a JSON Pointer."""
+    try:
+        return "/error" if jsonrpc.read(message).error else "/result"
+    except jsonrpc.BadMessage:
+        return ""
 
 
 def _replaced(body: bytes, ours: str, theirs: str) -> bytes:

@@ -7,7 +7,7 @@ frame is due is decided by the player.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -110,6 +110,8 @@ class Playing:
         self._patience: Timer | None = None
         self._is_quiet = False
         """Whether nothing has happened since patience began."""
+        self._quiet_s = 0.0
+        """How long that is, in whole patiences."""
         self.is_over = False
 
     @contextmanager
@@ -210,9 +212,8 @@ class Playing:
         if is_news and self._stuck:
             # What was done may be what another one has waited for.
             self.wake()
-        if self._timer is None and self._patience is None and self.player.is_owed:
-            self._is_quiet = True
-            self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
+        if self._timer is None and self._patience is None and self._is_awaited:
+            self._be_patient()
 
     def _next(self) -> Act | None:
         if self._held is not None:
@@ -247,17 +248,65 @@ class Playing:
         self._timer = None
         self._pump()
 
+    def _be_patient(self, quiet_s: float = 0.0) -> None:
+        self._is_quiet = True
+        self._quiet_s = quiet_s
+        self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
+
     def _lose_patience(self) -> None:
         self._patience = None
-        if not self.player.is_owed:
+        if self.is_over or not self._is_awaited:
             return
         if not self._is_quiet:
             # Something has happened meanwhile: patience begins anew.
-            self._is_quiet = True
-            self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
-        elif self.player.lose_patience():
+            self._be_patient()
+            return
+        quiet_s = self._quiet_s + self._patience_s
+        if self.faults is not None and self.faults.hurry():
+            self.wake()
+            return
+        overdue = [one for one in self._in_flight() if self.player.allowance_s(one[2].seq) < quiet_s]
+        if overdue and (self.player.lose_patience() or self._let_go(overdue)):
             self._patience_s = max(self._patience_s / 2, self._least_patience_s)
             self.wake()
+        else:
+            self._be_patient(quiet_s)
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether somebody waits for something."""
+        if self.faults is not None and self.faults.is_holding:
+            return True
+        return next(self._in_flight(), None) is not None
+
+    def _in_flight(self) -> Iterator[tuple[ScriptedLink, Id, Call]]:
+        """Requests at recorded peers that are to be answered: not those that listen, nor what a fault is meant for."""
+        for links in self._links.values():
+            for link in links:
+                for wire, call in link.peer.pending.items():
+                    if call.method != LISTEN and not self._is_struck(call):
+                        yield link, wire, call
+
+    def _is_struck(self, call: Call) -> bool:
+        faults, recorded = self.faults, self.player.recorded_of(call.seq)
+        if faults is None or recorded is None:
+            return False
+        return any(faults.strikes(seq) for seq in (recorded, *self.player.script.caused_by(recorded)))
+
+    def _let_go(self, overdue: list[tuple[ScriptedLink, Id, Call]]) -> bool:
+        """No request is waited for: leave out what can never be done, and only then answer who is left."""
+        stuck, self._stuck = self._stuck, []
+        for act in stuck:
+            if act.delivery is not None and act.delivery.kind == "ended":
+                self._stuck.append(act)
+            elif act.delivery is not None:
+                self.player.leaves_out(act.delivery)
+        if len(self._stuck) < len(stuck):
+            return True
+        for link, wire, call in overdue:
+            if wire in link.peer.pending:
+                link.peer.message(jsonrpc.error(wire, self.player.overdue(call.seq, call.method)))
+        return True
 
     # -- doing -------------------------------------------------------------------------------------------------
 
@@ -292,7 +341,7 @@ class Playing:
         """Let a live service answer."""
         where = self._sent.get(one.live)
         if where is None:
-            return "done" if one.refused else "wait"
+            return "done" if one.refused or one.is_taken_back else "wait"
         link, wire = where
         call = link.peer.pending.get(wire)
         if call is not None and self.on_divert is not None:
@@ -303,7 +352,7 @@ class Playing:
     def _answer(self, one: Asked, message: bytes) -> Outcome:
         where = self._sent.get(one.live)
         if where is None:
-            return "done" if one.refused else "wait"
+            return "done" if one.refused or one.is_taken_back else "wait"
         link, wire = where
         if wire in link.peer.pending:
             link.peer.message(under_id(message, wire))
