@@ -262,6 +262,9 @@ class _Threads:
                 known.append((arrival.seq, self._knot([arrival.seq, *(knot for _, knot in known[-1:])])))
 
     def _tie(self, peer: str, seq: int) -> None:
+        if seq > self._gate.script.ends.get(peer, -1):
+            # It does not end any more.
+            return
         before = self._of_peer.get(peer)
         self._of_peer[peer] = self._knot([seq] if before is None else [seq, before])
 
