@@ -27,6 +27,7 @@ FAMILIES = (
     "record",
     "replay",
     "verify",
+    "conformance",
     "faults",
     "check",
     "status",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gateway.config import Config
     from recordings.drift import Severity
     from recordings.reader import Recording
+    from recordings.script import Source
 
 INCOMPLETE = 2
 
@@ -63,29 +64,32 @@ def run_verify(
 
 def play(source: Recording, live: Config, target: Path, *, timeout_s: float) -> tuple[int, ...]:
     """Record a session of the recorded core with live peers; return the requests that were left unanswered."""
+    from recordings.sources import source_of
+
+    return play_source(
+        source_of(source),
+        live,
+        target,
+        transport=source.header.core.transport if source.header.core is not None else "stdio",
+        transparent=bool(source.header.settings.get("transparent")),
+        timeout_s=timeout_s,
+    )
+
+
+def play_source(
+    source: Source, live: Config, target: Path, *, transport: str, transparent: bool, timeout_s: float
+) -> tuple[int, ...]:
+    """As `play`, of any source of frames and over the transport that its core had."""
     from msgspec.structs import replace
 
     from gateway.cli.loop import run
     from gateway.config import ServeOptions
     from gateway.serve import play_core
-    from recordings.sources import source_of
 
-    options = ServeOptions(
-        record_dir=target,
-        is_one_recording=True,
-        is_transparent=bool(source.header.settings.get("transparent")),
-    )
+    options = ServeOptions(record_dir=target, is_one_recording=True, is_transparent=transparent)
     config = replace(live, record=replace(live.record, enabled=True))
-    transport = source.header.core.transport if source.header.core is not None else "stdio"
     with telling(), bar("verifying") as shown:
         verifying = run(
-            play_core(
-                config,
-                options,
-                source_of(source),
-                transport=transport,
-                timeout_s=timeout_s,
-                progress=shown,
-            )
+            play_core(config, options, source, transport=transport, timeout_s=timeout_s, progress=shown)
         )
     return tuple(verifying.unanswered)

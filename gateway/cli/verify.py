@@ -17,7 +17,6 @@ from gateway.cli.reading import opened
 
 if TYPE_CHECKING:
     from gateway.config import Config
-    from recordings.reader import Recording
 
 SEVERITIES = ("breaking", "changed", "added")
 
@@ -69,7 +68,7 @@ def register(app: typer.Typer) -> None:
             source = opened(recording)
         except CliError as error:
             raise CliError(str(error), hint=error.hint, code=BAD_INPUT) from error
-        live = live_config(source, command or [], config, url)
+        live = live_config(list(source.header.peers), command or [], config, url, "the recording")
         from gateway.cli.verified import run_verify
 
         return run_verify(source, live, out=out, timeout_s=timeout, fail_on=fail_on, junit=junit, json=json)
@@ -77,20 +76,21 @@ def register(app: typer.Typer) -> None:
     del verify
 
 
-def live_config(source: Recording, command: list[str], path: Path | None, url: str | None) -> Config:
-    """The configuration of the live peers, under the names of the recording."""
+def live_config(
+    names: list[str], command: list[str], path: Path | None, url: str | None, what: str
+) -> Config:
+    """The configuration of the live peers, under the names that they have in `what` they are compared with."""
     from msgspec.structs import replace
 
     from gateway.cli.arguments import config_path, load_config
     from gateway.config import for_one_peer
 
-    names = list(source.header.peers)
     if not command and not url:
         config = load_config(config_path(path))
         missing = [name for name in names if name not in config.active_peers]
         if missing:
             raise CliError(
-                f"`{config.source}` has no peer `{missing[0]}`, which the recording has",
+                f"`{config.source}` has no peer `{missing[0]}`, which {what} has",
                 hint="Name its configuration with `--config`, or the server's command after `--`",
             )
         return config
@@ -98,7 +98,7 @@ def live_config(source: Recording, command: list[str], path: Path | None, url: s
         raise CliError("a command and `--url` are two servers", hint="Name one of them")
     if len(names) != 1:
         raise CliError(
-            f"the recording has {len(names)} peers, a command is one",
+            f"{what} has {len(names)} peers, a command is one",
             hint="Name a configuration with `--config`",
         )
     config = for_one_peer(command=command or None, url=url, headers=())

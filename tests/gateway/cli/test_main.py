@@ -51,6 +51,7 @@ COMMANDS = [
     "run", "record", "replay", "verify", "check", "status", "recordings", "frames", "show", "doctor", "export", "import", "diff", "fork",
     "demo", "bench",
     "minimise", "rules",
+    "conformance capture", "conformance check",
     "tools list", "tools diff", "tools accept",
 ]  # fmt: skip
 
