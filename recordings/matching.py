@@ -19,6 +19,8 @@ Why: TypeAlias = Literal["extra", "changed-params", "exhausted", "ambiguous"]
 
 MOST_CANDIDATES = 64
 """How many unused requests of one key are compared by their values; those behind them wait their turn."""
+MOST_LOOKED_AT = 4096
+"""How many unused requests are looked through for one of a lane, to say what a miss is."""
 UNBOUND = frozenset(("timestamp", "pid", "port"))
 """Classes whose equality says nothing: two readings of a clock may fall together in one run and not in another."""
 
@@ -172,6 +174,11 @@ class Group:
         self.requests = Line()
         self.by_key: dict[bytes, Keyed] | None = None
 
+    def rest_of(self, lane: str) -> tuple[int, ...]:
+        """The first one of a lane that is not used; of all, where it is unknown."""
+        unused = self.requests.unused(MOST_LOOKED_AT)
+        return tuple(one.seq for one in unused if not lane or one.lane == lane)[:1]
+
 
 class Matcher:
     """All recorded requests of one replay, and which of them are used up."""
@@ -209,13 +216,14 @@ class Matcher:
         if keyed is None or not keyed.of(live.lane).unused(1):
             keyed = self._of_another_owner(live) or keyed
         if keyed is None:
-            rest = tuple(one.seq for one in group.requests.unused(1)) if group is not None else ()
+            rest = group.rest_of(live.lane) if group is not None else ()
             return Miss("changed-params" if rest else "extra", rest)
         line = keyed.of(live.lane)
-        candidates = line.unused(MOST_CANDIDATES)
+        # Where a lane is known and no value is renamed, the first one is the one: nothing has to be compared.
+        candidates = line.unused(MOST_CANDIDATES if live.form.values or not live.lane else 1)
         consumption = keyed.all.requests[0].consumption
         if consumption == "sampled":
-            candidates = _until(candidates, now)
+            candidates = _until(line.unused(MOST_CANDIDATES), now)
         if not candidates:
             return self._again(keyed, line, consumption)
         return self._choose(candidates, live, eligible)
@@ -260,7 +268,10 @@ class Matcher:
                 used = keyed.all.unused(1)[0]
                 used.used = True
             return Match(used.seq, again=True)
-        return Miss("exhausted", tuple(one.seq for one in (line.requests or keyed.all.requests)[-3:]))
+        if not line.requests:
+            # Other lanes ask that, this one never has.
+            return Miss("extra")
+        return Miss("exhausted", tuple(one.seq for one in line.requests[-3:]))
 
     def _choose(
         self, candidates: list[Recorded], live: Live, eligible: Callable[[int], bool] | None
