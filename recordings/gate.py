@@ -116,6 +116,7 @@ class Gate:
         """Lockstep: whether two deliveries follow each other with nothing recorded between them."""
         return (
             self.strength == "lockstep"
+            and not self._ready
             and 0 < self._place < len(self._order)
             and self._order[self._place] in self._script.deliveries
             and self._order[self._place - 1] in self._script.deliveries
