@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
         most: Annotated[int, typer.Option(min=1, help="How many faults are tried at most.")] = 1000,
         json: JsonOption = False,
     ) -> int:
-        """Put one fault at every frame of a recording, and see which of them an agent survives.
+        """Put a fault at each frame: which does an agent survive?
 
         Without --sweep, the rules are listed that a sweep would try: each can be given to `tieline replay --fault`, or
         stand in a `faults.toml` beside a recording.

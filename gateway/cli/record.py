@@ -1,6 +1,7 @@
 """`tieline record`: in front of one server command or URL, unchanged for the client, recorded for you."""
 
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from gateway.cli.arguments import plain
 from gateway.cli.output import CliError, examples
 from gateway.cli.run import run_gateway
 from gateway.config import ServeOptions, for_one_peer
+from gateway.config.places import recordings_dir
 
 if TYPE_CHECKING:
     import typer
@@ -25,6 +27,7 @@ def register(app: "typer.Typer") -> None:
         epilog=examples(
             "tieline record -- npx -y @modelcontextprotocol/server-filesystem .",
             "tieline record --out ./recordings -- uvx mcp-server-git",
+            "tieline record --twice --out ./session -- npx -y some-server",
             "tieline record --url https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'",
         ),
     )
@@ -42,6 +45,20 @@ def register(app: "typer.Typer") -> None:
                 "replaced from the environment, and is not recorded.",
             ),
         ] = None,
+        twice: Annotated[
+            bool,
+            typer.Option(
+                "--twice",
+                help="When the client has left, send its requests to a second start of the server, and propose rules "
+                "for what differs. Effects are real, again.",
+            ),
+        ] = False,
+        write_rules: Annotated[
+            bool,
+            typer.Option(
+                "--write-rules", help="With --twice: add the rules to `replay.toml` beside the recording."
+            ),
+        ] = False,
     ) -> int:
         """Stand before one MCP server and record it.
 
@@ -49,7 +66,9 @@ def register(app: "typer.Typer") -> None:
 
         Speaks MCP on its own stdin and stdout. The server sees the same environment and working directory.
         """
-        return start(command or [], out=out, url=url, headers=header or ())
+        return start(
+            command or [], out=out, url=url, headers=header or (), twice=twice, write_rules=write_rules
+        )
 
     del record
 
@@ -64,7 +83,15 @@ def quick(arguments: Sequence[str]) -> Callable[[], int] | None:
     return lambda: start(rest, out=out, url=options.get("--url"))
 
 
-def start(command: Sequence[str], *, out: Path | None, url: str | None, headers: Sequence[str] = ()) -> int:
+def start(
+    command: Sequence[str],
+    *,
+    out: Path | None,
+    url: str | None,
+    headers: Sequence[str] = (),
+    twice: bool = False,
+    write_rules: bool = False,
+) -> int:
     """Serve the one peer on stdin and stdout until the client leaves; return the exit code."""
     if bool(command) == bool(url):
         wanted = "either a command or `--url`, not both" if url else "a server command, or `--url`"
@@ -72,12 +99,25 @@ def start(command: Sequence[str], *, out: Path | None, url: str | None, headers:
         raise CliError(f"`tieline record` needs {wanted}", hint=hint)
     if headers and not url:
         raise CliError("`--header` is for `--url`: a command has no headers")
+    if write_rules and not (twice and out):
+        raise CliError(
+            "`--write-rules` needs `--twice` and `--out`: rules lie beside one recording, not beside all",
+            hint="For example `tieline record --twice --write-rules --out session -- npx some-server`",
+        )
     config = for_one_peer(command=list(command) or None, url=url, headers=headers)
+    if twice and out is None:
+        out = recordings_dir(config) / f"twice-{os.getpid()}"
+        out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = free(out.absolute()) if out else None
     options = ServeOptions(
         stdio=True, record_dir=directory, is_one_recording=directory is not None, is_transparent=True
     )
-    return run_gateway(config, options)
+    code = run_gateway(config, options)
+    if twice and directory is not None:
+        from gateway.cli.twice import twice as send_again
+
+        send_again(directory, config, write=write_rules)
+    return code
 
 
 def free(out: Path) -> Path:

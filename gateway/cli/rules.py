@@ -87,13 +87,13 @@ def register(app: typer.Typer) -> None:
         else:
             if write is None:
                 sys.stdout.write(text)
-            _tell(found, judged, tried, write)
+            tell_rules(found, judged, tried, write)
         return DONE if judged.is_good else NO
 
     del rules
 
 
-def _tell(found: Proposed | None, judged: Audit, tried: Profile, written: Path | None) -> None:
+def tell_rules(found: Proposed | None, judged: Audit, tried: Profile, written: Path | None) -> None:
     """Say on stderr what came of it."""
     for number in judged.silent:
         tell_warning(f"rule {number + 1} ({_named(tried.rules[number])}) never fires")

@@ -51,7 +51,7 @@ COMMANDS = [
     "run", "record", "replay", "verify", "check", "status", "recordings", "frames", "show", "doctor", "export", "import", "diff", "fork",
     "demo", "bench",
     "minimise", "rules",
-    "conformance capture", "conformance check",
+    "conformance capture", "conformance check", "faults",
     "tools list", "tools diff", "tools accept",
 ]  # fmt: skip
 
