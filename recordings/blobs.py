@@ -34,8 +34,12 @@ def read_body(path: Path, frame: Frame) -> bytes:
             data = _unpacked((base / f"{blob.hash}.zst").read_bytes(), blob.len)
         except FileNotFoundError:
             raise MissingBlobError("missing", seq=frame.seq, digest=blob.hash) from None
+        except OSError as error:
+            raise MissingBlobError(_unread(error), seq=frame.seq, digest=blob.hash) from None
         except zstandard.ZstdError:
             raise MissingBlobError("damaged", seq=frame.seq, digest=blob.hash) from None
+    except OSError as error:
+        raise MissingBlobError(_unread(error), seq=frame.seq, digest=blob.hash) from None
     if len(data) != blob.len or hashlib.sha256(data).hexdigest() != blob.hash:
         raise MissingBlobError("damaged", seq=frame.seq, digest=blob.hash)
     return data
@@ -49,6 +53,10 @@ def with_body(path: Path, frame: Frame) -> Frame:
         return msgspec.structs.replace(frame, body=msgspec.Raw(read_body(path, frame)), blob=None)
     except MissingBlobError:
         return frame
+
+
+def _unread(error: OSError) -> str:
+    return f"not readable: {error.strerror}"
 
 
 def _unpacked(data: bytes, size: int) -> bytes:

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Generator
 from pathlib import Path
 
@@ -148,11 +149,31 @@ def reserve(directory: int, size: int) -> int | None:
 
 
 def read_small(path: Path, name: str) -> bytes:
-    """The bytes of a small file of a recording. Raises `NotARecordingError` where it is absent."""
-    try:
+    """The bytes of a small file of a recording. Raises `NotARecordingError` where it is absent or cannot be read."""
+    with readable(path, name):
         return (path / name).read_bytes()
+
+
+def open_to_read(path: Path, name: str) -> int:
+    """A descriptor of a file of a recording. Raises `NotARecordingError` where it is absent or cannot be read."""
+    with readable(path, name):
+        # A pipe would have us wait for whoever writes to it.
+        fd = os.open(path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotARecordingError(f"{path} holds no recording: {name} is not a file")
+    return fd
+
+
+@contextlib.contextmanager
+def readable(path: Path, name: str) -> Generator[None]:
+    """Say of a file of a recording that cannot be read why that is."""
+    try:
+        yield
     except (FileNotFoundError, NotADirectoryError):
         raise NotARecordingError(f"{path} holds no recording: there is no {name}") from None
+    except OSError as error:
+        raise NotARecordingError(f"{path / name} cannot be read: {error.strerror}", code="io") from None
 
 
 def secret_key(path: Path) -> bytes:

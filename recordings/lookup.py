@@ -36,7 +36,7 @@ from recordings.errors import DamagedError, NotARecordingError, RecordingError
 from recordings.frame import FORMAT, Frame, Kind, Way
 from recordings.header import decode_header
 from recordings.migrate import migrated
-from recordings.reader import Recording, chunk_text, decoded, index_anew, open_file, open_recording
+from recordings.reader import Recording, chunk_text, decoded, index_anew, open_recording
 from recordings.sealing import TABLE_BYTES, encode_index, seal_directory
 from recordings.table import Table, TableError
 
@@ -86,7 +86,7 @@ class Lookup:
         self._table = table
         self._chunks: OrderedDict[int, bytes] = OrderedDict()
         name = files.SEALED_FRAMES if recording.state == "sealed" else files.FRAMES
-        self._fd = open_file(recording.path, name)
+        self._fd = files.open_to_read(recording.path, name)
         self._close = weakref.finalize(self, os.close, self._fd)
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ def open_lookup(
 def _stored_table(recording: Recording, *, profile: str | None = None) -> Table:
     """The replay index that lies beside a sealed recording. Raises `TableError` where it cannot be used."""
     try:
-        fd = open_file(recording.path, files.REPLAY_INDEX)
+        fd = files.open_to_read(recording.path, files.REPLAY_INDEX)
     except NotARecordingError:
         raise TableError("it is missing") from None
     try:

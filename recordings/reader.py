@@ -75,7 +75,7 @@ class Recording:
     def lines(self) -> Iterator[bytes]:
         """Every stored line, block lines too, judged by nobody. Raises `DamagedError` where none are had."""
         if self.state != "sealed":
-            fd = open_file(self.path, files.FRAMES)
+            fd = files.open_to_read(self.path, files.FRAMES)
             try:
                 left = self.index.bytes
                 for line in lines_of(fd):
@@ -86,7 +86,7 @@ class Recording:
             finally:
                 os.close(fd)
             return
-        fd = open_file(self.path, files.SEALED_FRAMES)
+        fd = files.open_to_read(self.path, files.SEALED_FRAMES)
         try:
             for chunk in self.index.chunks:
                 yield from chunk_lines(fd, chunk)
@@ -101,7 +101,7 @@ class Recording:
         if self.state != "live":
             yield from self
             return
-        with open(open_file(self.path, files.FRAMES), "rb") as file:
+        with open(files.open_to_read(self.path, files.FRAMES), "rb") as file:
             rest = b""
             while True:
                 ended = not files.is_locked(self.path)
@@ -138,7 +138,7 @@ class Recording:
         place = bisect_right(self.index.chunks, seq, key=lambda chunk: chunk.first) - 1
         if place < 0:
             return
-        fd = open_file(self.path, files.SEALED_FRAMES)
+        fd = files.open_to_read(self.path, files.SEALED_FRAMES)
         try:
             yield from (
                 line
@@ -178,7 +178,7 @@ def open_recording(path: Path | str, progress: Callable[[int, int], None] | None
         index = _sealed_index(path, seal, warnings, progress)
     else:
         state = "live" if files.is_locked(path) else "broken-off"
-        fd = open_file(path, files.FRAMES)
+        fd = files.open_to_read(path, files.FRAMES)
         try:
             builder = gathered(lambda _: lines_of(fd), _throttled(progress, os.fstat(fd).st_size))
         finally:
@@ -244,14 +244,14 @@ def stored_index(path: Path) -> Index | None:
     """What the file `index` holds; None where it is missing or not the one that was written."""
     try:
         return decode_index((path / files.INDEX).read_bytes())
-    except FileNotFoundError:
+    except OSError:
         return None
 
 
 def index_anew(path: Path, progress: Callable[[int, int], None] | None = None) -> Index:
     """The index of a sealed recording out of its lines, each of them checked. Raises `DamagedError`."""
     seal = _seal(path)
-    fd = open_file(path, files.SEALED_FRAMES)
+    fd = files.open_to_read(path, files.SEALED_FRAMES)
     try:
         index = rebuilt_index(fd, progress)
     finally:
@@ -278,14 +278,6 @@ def decoded(line: bytes, byte: int) -> Frame:
         return decode(line)
     except BadLineError as why:
         raise DamagedError(str(why), seq=number_of(line), byte=byte) from None
-
-
-def open_file(path: Path, name: str) -> int:
-    """A descriptor of a file of a recording. Raises `NotARecordingError` where it is absent."""
-    try:
-        return os.open(path / name, os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        raise NotARecordingError(f"{path} holds no recording: there is no {name}") from None
 
 
 def chunk_text(fd: int, chunk: Chunk) -> bytes:

@@ -6,7 +6,8 @@ replay has no use for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -69,20 +70,21 @@ def config_of(settings: dict[str, Any], peers: list[str]) -> tuple[Config, bool]
     `peers` are the names in the recording's header, for recordings that say nothing of settings.
 
     Raises:
-        msgspec.ValidationError: If the settings are of another shape.
+        NotARecordingError: If the settings are of another shape.
     """
-    read = msgspec.convert(settings, RecordedSettings)
-    named = read.peers or {name: {} for name in peers}
-    config = Config(
-        peers={
-            name: msgspec.convert({**facts, "command": ["(recorded)"]}, PeerConfig)
-            for name, facts in named.items()
-        },
-        catalog=msgspec.convert(read.catalog, CatalogConfig),
-        limits=msgspec.convert(read.limits, LimitsConfig),
-        record=RecordConfig(enabled=False),
-        replay=msgspec.convert(read.replay, ReplayConfig),
-    )
+    with _of_a_header():
+        read = msgspec.convert(settings, RecordedSettings)
+        named = read.peers or {name: {} for name in peers}
+        config = Config(
+            peers={
+                name: msgspec.convert({**facts, "command": ["(recorded)"]}, PeerConfig)
+                for name, facts in named.items()
+            },
+            catalog=msgspec.convert(read.catalog, CatalogConfig),
+            limits=msgspec.convert(read.limits, LimitsConfig),
+            record=RecordConfig(enabled=False),
+            replay=msgspec.convert(read.replay, ReplayConfig),
+        )
     return config, read.transparent
 
 
@@ -94,15 +96,27 @@ def profiles_of(
     `more` are rules that the replay is given beside the recorded ones; they come first.
 
     Raises:
-        msgspec.ValidationError: If the settings are of another shape.
+        NotARecordingError: If the settings are of another shape.
         ProfileError: If a rule is none.
     """
     # Here, since a gateway that records has no use for it and starts faster without.
     from recordings.profile import profile_of
 
-    read = msgspec.convert(settings, RecordedSettings)
-    kept = msgspec.convert(read.replay, ReplayConfig)
+    with _of_a_header():
+        read = msgspec.convert(settings, RecordedSettings)
+        kept = msgspec.convert(read.replay, ReplayConfig)
     wanted = [*(more.rule if more is not None else ()), *kept.rule]
     exact = dict.fromkeys([*(more.exact if more is not None else ()), *kept.exact])
     profile = profile_of({"rule": wanted, "exact": list(exact)})
     return profile.with_roots(read.roots), profile.with_roots(roots if read.roots else {})
+
+
+@contextmanager
+def _of_a_header() -> Generator[None]:
+    """Say of settings that are of another shape where they stand."""
+    from recordings.errors import NotARecordingError
+
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise NotARecordingError(f"the settings in `recording.json` are of another shape: {error}") from None
