@@ -79,6 +79,8 @@ class Flows:
     def _told(self, request: Request, call: Call, result: Reply | bytes) -> None:
         if isinstance(result, bytes):
             self._session.give(request, result)
+        elif result.error:
+            self._session.give_error(request, result.error)
         else:
             self._session.finish(call, result)
 
@@ -115,7 +117,8 @@ class Flows:
             [reply] = yield Ask(
                 [(peers[0], "server/discover", bytes(call.params))], core=call.core, parent=call
             )
-            return reply
+            # The peer has answered a request of the gateway's: the core's own is settled by a frame of its own.
+            return bytes(reply.result) if reply.result else reply
         result: dict[str, Any] = {
             "resultType": "complete",
             "supportedVersions": list(mcp.MODERN_VERSIONS),

@@ -472,10 +472,15 @@ class Session:
                 return
         elif self._close(request.call) is None:
             return
-        message = jsonrpc.response(request.id, result)
-        seq = self.tap.record(
-            "response", ">core", message, id=request.id, re=request.seq, flags=("synthetic",)
-        )
+        self._tell(request, "response", jsonrpc.response(request.id, result))
+
+    def give_error(self, request: Request, error: bytes) -> None:
+        """Answer a request with an error that another one was answered with, and record it; as `give`."""
+        if request.call is not None and self._close(request.call) is not None:
+            self._tell(request, "error", jsonrpc.error(request.id, error))
+
+    def _tell(self, request: Request, kind: str, message: bytes) -> None:
+        seq = self.tap.record(kind, ">core", message, id=request.id, re=request.seq, flags=("synthetic",))
         request.core.answer(request.id, message, seq)
 
     def deny(self, request: Request, fault: Fault) -> None:

@@ -96,3 +96,22 @@ def test_why_a_peer_failed_last_is_still_known_when_it_serves_again() -> None:
     assert peer.fault is None
     assert peer.last_fault is not None
     assert "exited with code 1" in peer.last_fault.message
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_the_greeting_of_a_modern_core_is_settled_by_a_frame_of_its_own(refuses: bool) -> None:
+    service = Service("modern")
+    desk = Desk({"calc": service})
+    desk.exchange.is_transparent = True
+    core = desk.core("modern")
+    service.is_silent = True
+    core.asks("server/discover", id="again")
+    asked = service.gets("server/discover")
+    if refuses:
+        service.refuses(asked)
+    else:
+        service.answers(asked, {"resultType": "complete"})
+    assert core.gets()["id"] == "again"
+    [request] = [frame for frame in desk.frames(way="core>") if frame.id == "again"]
+    settled = [frame for frame in desk.frames(way=">core") if frame.re == request.seq]
+    assert [frame.kind for frame in settled] == ["error" if refuses else "response"]
