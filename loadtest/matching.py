@@ -1,7 +1,7 @@
 """What it costs to find the recorded request for a live one: `python -m loadtest.matching`.
 
-Measures the form of a request without and with volatile values, a remembered form, and the three nearest requests of
-a recording of many. Prints microseconds, processor time, the least of several rounds.
+Measures the form of a request without and with volatile values, a remembered form, a match, and the three nearest
+requests of a recording of many. Prints microseconds, processor time, the least of several rounds.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from recordings.form import Forms, form_of
+from recordings.matching import Live, Matcher, Recorded
 from recordings.near import Nearest, Request
 from recordings.profile import BUILT_IN, Rule
 
 ROUNDS = 5
-GOALS_US = {"form_plain": 6.0, "nearest": 5000.0}
+GOALS_US = {"form_plain": 6.0, "nearest": 5000.0, "match": 2.0, "match_repeated": 2.0, "match_no_lanes": 2.0}
 """What is to be kept on a machine that does nothing else."""
 
 PROFILE = BUILT_IN.with_roots({"cwd": "/home/ann/shop", "home": "/home/ann", "tmp": "/tmp"})
@@ -95,13 +96,53 @@ def measured(requests: int) -> dict[str, float]:
     return figures
 
 
+def matched(requests: int) -> dict[str, float]:
+    """What a match costs among so many recorded requests, in microseconds: the first run indexes, and is not counted.
+
+    `match`: each of another key, in a hundred lanes. `match_repeated`: all of one key. `match_no_lanes`: each of
+    another key, and no lane known.
+    """
+    figures: dict[str, float] = {}
+    for name, keys, lanes in (
+        ("match", requests, 100),
+        ("match_repeated", 1, 100),
+        ("match_no_lanes", requests, 0),
+    ):
+        forms = [form_of(PROFILE, "tools/call", "get", b'{"name":"get","arguments":{"key":"k %d"}}' % key)
+                 for key in range(keys)]  # fmt: skip
+        lives = [
+            Live("db", f"turn{seq % lanes}" if lanes else "", "tools/call", "get", forms[seq % keys])
+            for seq in range(requests)
+        ]
+        best = float("inf")
+        for _ in range(3):
+            matcher = Matcher(
+                (
+                    Recorded(
+                        seq=seq, at=seq, peer="db", lane=live.lane, method="tools/call", name="get",
+                        consumption="fifo",
+                    )
+                    for seq, live in enumerate(lives)
+                ),
+                form=lambda seq, forms=forms, keys=keys: forms[seq % keys],
+                outcome=lambda seq: b"",
+            )  # fmt: skip
+            matcher.match(lives[0])
+            began = time.thread_time()
+            for live in lives[1:]:
+                matcher.match(live)
+            best = min(best, (time.thread_time() - began) / (requests - 1) * 1e6)
+        figures[name] = best
+    return figures
+
+
 def main() -> None:
     """Print the figures, as a table or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=200_000, help="recorded requests of one tool")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    figures = measured(options.requests)
+    figures = measured(options.requests) | matched(options.requests)
     if options.json:
         print(json.dumps(figures))
         return

@@ -123,15 +123,25 @@ class Line:
         self.requests: list[Recorded] = []
         self._first = 0
 
-    def unused(self, most: int) -> list[Recorded]:
-        """The first ones that are not used, at most so many."""
+    def first(self) -> Recorded | None:
+        """The first one that is not used."""
         requests = self.requests
         first = self._first
-        while first < len(requests) and requests[first].used:
+        while first < len(requests):
+            if not requests[first].used:
+                self._first = first
+                return requests[first]
             first += 1
         self._first = first
+        return None
+
+    def unused(self, most: int) -> list[Recorded]:
+        """The first ones that are not used, at most so many."""
+        if self.first() is None:
+            return []
+        requests = self.requests
         found: list[Recorded] = []
-        for place in range(first, len(requests)):
+        for place in range(self._first, len(requests)):
             if len(found) >= most:
                 break
             if not requests[place].used:
@@ -211,6 +221,10 @@ class Matcher:
         `now` is virtual time, for polls. `eligible` says of a recorded request whether what caused it has happened;
         those that are come first where lanes are unknown.
         """
+        if not live.form.values:
+            found = self._at_once(live)
+            if found is not None:
+                return found
         group = self._group(live)
         keyed = self._keyed(group).get(live.form.key) if group is not None else None
         if keyed is None or not keyed.of(live.lane).unused(1):
@@ -227,6 +241,24 @@ class Matcher:
         if not candidates:
             return self._again(keyed, line, consumption)
         return self._choose(candidates, live, eligible)
+
+    def _at_once(self, live: Live) -> Match | None:
+        """What most requests come to: the first of their key and lane that is not used, with nothing to compare."""
+        group = self._groups.get((live.is_own, live.peer, live.method, kind_name(live.name)))
+        if group is None or group.by_key is None:
+            return None
+        keyed = group.by_key.get(live.form.key)
+        if keyed is None:
+            return None
+        # Without a lane, others of the key might be meant; where there are none, there is no question.
+        line = (
+            keyed.lanes.get(live.lane) if live.lane else keyed.all if len(keyed.all.requests) == 1 else None
+        )
+        first = line.first() if line is not None else None
+        if first is None or first.consumption != "fifo":
+            return None
+        first.used = True
+        return Match(first.seq)
 
     def _group(self, live: Live) -> Group | None:
         """The requests of one kind; who asked for a list, core or gateway, is told apart where both have."""
