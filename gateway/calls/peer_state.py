@@ -89,6 +89,8 @@ class Peer:
         """Which life it is in; no two connections to one service have the same one in a session."""
         self.lives = 0
         """How many lives this connection has had."""
+        self.may_renew = True
+        """Whether a life of it may be ended because of its failings; a recorded one's ends as recorded."""
         self.next_life: Callable[[], int] | None = None
         """Numbers lives, where there may be several connections."""
         self.timeout_ns = int(config.call_timeout_s * 1e9)
@@ -598,6 +600,8 @@ class Peer:
     def renew(self, reason: str, why: str) -> None:
         """End this life. Another one follows, as after an end that came by itself."""
         self.damage.renewed()
+        if not self.may_renew:
+            return
         self.closed(TransportError(reason, why))
         self.host.disconnect(self)
 

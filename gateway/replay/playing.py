@@ -18,7 +18,7 @@ from gateway.calls.ports import Timer
 from gateway.protocol import jsonrpc
 from gateway.replay.faulty import Faults
 from gateway.replay.player import Act, Asked, Player
-from gateway.replay.rewire import about, read_head, under_damaged_id, under_id
+from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
 from recordings.errors import RecordingError
 from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
 from transports.base import Id, Origin, Stamp, TransportError
@@ -31,7 +31,6 @@ Pace: TypeAlias = float
 """How fast recorded pauses are: 1.0 as recorded, 0 not at all."""
 SETTLE_S = 0.005
 """How long a core may take to say what decides which of two equal requests comes first."""
-STRAYS = frozenset(("too-large", "unfinished", "partial", "binary", "blank", "not-utf8"))
 Outcome: TypeAlias = Literal["done", "wait"]
 
 
@@ -135,6 +134,7 @@ class Playing:
     def _meet(self, peer: Peer, meeting: Meeting | None) -> None:
         if peer.state != "starting":
             return
+        peer.may_renew = False
         if meeting is not None and not meeting.life:
             facts = self.player.script.source.frame(meeting.seq).x or {}
             peer.unreachable(fault_of(facts, peer.name))
@@ -403,7 +403,7 @@ class Playing:
         if delivery.kind == "stray":
             body = under_damaged_id(body, wire)
             why = str(x.get("why", ""))
-            if why in STRAYS:
+            if is_stray(why):
                 peer.stray(body, why, size=int(x.get("bytes", len(body))))
             else:
                 peer.message(body)

@@ -21,7 +21,7 @@ STRAYS = frozenset(("too-large", "unfinished", "partial", "binary", "blank"))
 OVER_HTTP = frozenset(("http", "sse"))
 
 
-def is_stray(why: str, transport: str) -> bool:
+def is_stray(why: str, transport: str = "") -> bool:
     """Whether a transport had said of recorded bytes that they are no message: only a websocket looks at their text."""
     return why in STRAYS or (why == "not-utf8" and transport in ("websocket", "ws"))
 

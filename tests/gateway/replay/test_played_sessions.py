@@ -42,3 +42,12 @@ def test_without_lanes_a_core_that_does_the_same_again_gets_the_same_again(plan:
 @given(plans(UPSETS, most=15, lanes=st.just(0), greets=True), st.integers(0, 999))
 def test_peers_that_die_do_so_again_where_they_did(plan: Plan, seed: int) -> None:
     assert_replayed(plan, seed)
+
+
+def test_a_peer_that_was_started_anew_for_its_silence_is_so_once_and_not_twice() -> None:
+    silent = (("call", 0, 4), ("long", 0, 5))
+    steps = (*silent, *silent, *silent, ("call", 0, 4), ("answer", 0, 0), ("call", 0, 4), ("answer", 0, 0))
+    for lanes in (0, 1):
+        plan = Plan("legacy", False, (("legacy", False, False),), 1, lanes, True, steps)
+        assert any(frame.kind == "close" and frame.peer for frame in Acting(plan).play().frames)
+        assert_replayed(plan, 0)
