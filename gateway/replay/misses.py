@@ -32,6 +32,8 @@ class MissPolicy(msgspec.Struct, frozen=True, kw_only=True):
     lenient: Literal["error", "nearest", "stub"] = "error"
     allowed: tuple[Allowed, ...] = ()
     """For `hybrid`."""
+    services: frozenset[str] | None = None
+    """Peers that can be reached live; None: all."""
 
     @property
     def is_strict(self) -> bool:
@@ -45,10 +47,12 @@ class MissPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def instead(self, peer: str, method: str, taken: Consumption) -> Instead:
         """What a request of this kind is answered with."""
-        if self.mode in ("once", "extend"):
-            return "live"
         if self.mode == "lenient":
             return self.lenient
+        if self.services is not None and peer not in self.services:
+            return "error"
+        if self.mode in ("once", "extend"):
+            return "live"
         if self.mode == "hybrid" and taken != "once":
             for each in self.allowed:
                 if fnmatchcase(peer, each.peer) and fnmatchcase(method, each.method):

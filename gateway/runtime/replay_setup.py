@@ -108,7 +108,7 @@ def set_up(
     options = ReplayOptions(
         path=source.path,
         strength=choice.gate,
-        misses=_misses(choice),
+        misses=_misses(choice, services),
         pace=choice.pace,
         patience_s=choice.patience_s,
         profile=live,
@@ -121,7 +121,7 @@ def set_up(
     return config, partial(ReplayWorld, script=script, options=options, on_report=on_report)
 
 
-def _misses(choice: Choice) -> MissPolicy:
+def _misses(choice: Choice, services: Config | None) -> MissPolicy:
     if choice.allow and choice.mode != "hybrid":
         raise ChoiceError("what may be asked live is named for mode `hybrid` alone", "Leave it out")
     allowed = tuple(
@@ -131,7 +131,8 @@ def _misses(choice: Choice) -> MissPolicy:
         raise ChoiceError(
             "mode `hybrid` asks nothing live that is not allowed", "Name what may be: PEER, or PEER:METHOD"
         )
-    return MissPolicy(mode=choice.mode, lenient=choice.lenient, allowed=allowed)
+    reached = frozenset(services.active_peers) if services is not None else frozenset[str]()
+    return MissPolicy(mode=choice.mode, lenient=choice.lenient, allowed=allowed, services=reached)
 
 
 def _config(
