@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
         )
     )
     def replay(
-        recording: Annotated[Path, typer.Argument(metavar="DIR", help="The recording.")],
+        recording: Annotated[
+            Path, typer.Argument(metavar="DIR", help="The recording, or what holds several, one a session.")
+        ],
         command: Annotated[
             list[str] | None,
             typer.Argument(help="The live server, after `--`, for modes that may need one; or --config."),
@@ -119,7 +121,9 @@ def register(app: typer.Typer) -> None:
 
         An MCP server on stdin and stdout, as every client can start it, or where the options say. What the recording
         does not hold is an error and never a live call, unless the mode says so. The report goes to stderr when the
-        agent leaves. A recording is never changed in place: extend and rewrite put a whole new one there at the end.
+        agent leaves. Where DIR holds several recordings, each session is played from one of its own: of those whose
+        opening requests are the same, the first that was not played yet. A recording is never changed in place: extend
+        and rewrite put a whole new one there at the end.
 
         Ends with 0 if everything was as recorded, 1 if something differed, 2 if part of it was not played, 3 if the
         recording cannot be used.

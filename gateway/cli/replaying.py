@@ -16,15 +16,21 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gateway.cli.output import BAD_INPUT, CliError, print_json
-from gateway.cli.reading import bar, opened, telling
+from gateway.cli.reading import HEADER, bar, opened, recordings_in, telling
 
 if TYPE_CHECKING:
     from gateway.config import Config, ServeOptions
-    from gateway.runtime.replay_setup import Choice, MakeReplay
+    from gateway.runtime.replay_setup import Choice
+    from gateway.runtime.replay_world import ReplayWorld
+    from gateway.serve import MakeWorld
     from recordings.divergence import Report
     from recordings.reader import Recording
 
 _WHY = {"diverged": "differed from the recording", "incomplete": "left a part of the recording unplayed"}
+
+MANY = ("replay", "lenient", "hybrid")
+"""Modes that leave recordings as they are, so that there may be several."""
+INCOMPLETE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,11 @@ def drive_it(request: Request, *, json: bool) -> int:
 
 def serve_it(request: Request) -> int:
     """Serve an agent, say how it went, and return the exit code."""
+    if request.mode not in MANY and (found := _several(request.path)):
+        raise CliError(
+            f"mode `{request.mode}` is for one recording, and `{request.path}` holds {len(found)}",
+            hint="Name one of them",
+        )
     if request.mode == "rewrite" or (request.mode == "once" and not request.path.exists()):
         return _record(request)
     if request.mode == "shadow":
@@ -81,7 +92,7 @@ def serve_it(request: Request) -> int:
     from gateway.runtime.replay_setup import ChoiceError, set_up
     from recordings.report import text
 
-    source = _opened(request.path)
+    source, *more = _all_opened(request)
     services = _services(request, source)
     target = _new_beside(request.path) if request.mode == "extend" else request.record
     reports: list[Report] = []
@@ -98,18 +109,42 @@ def serve_it(request: Request) -> int:
                 services,
                 records=target is not None,
                 rules=rules_for(source.path),
+                more=more,
                 on_report=ended,
             )
     except ChoiceError as error:
         raise CliError(str(error), hint=error.hint) from error
-    code = _serve(request, _listening(config, request), make, source, target)
+    worlds: list[ReplayWorld] = []
+
+    def made(config: Config, *, record_dir: Path | None, exact_dir: bool = False) -> ReplayWorld:
+        worlds.append(make(config, record_dir=record_dir, exact_dir=exact_dir))
+        return worlds[-1]
+
+    code = _serve(request, _listening(config, request), made, source, target)
     if request.mode == "extend" and target is not None:
         _extended(source, target, reports)
     if not reports:
         return code
     worst = max(reports, key=lambda found: (found.exit_code == 1, found.exit_code))
     _write(worst, request)
-    return worst.exit_code
+    untouched = worlds[0].shelf.untouched if more and worlds and not request.is_stdio else []
+    if untouched:
+        names = ", ".join(path.name for path in untouched[:3]) + (" …" if len(untouched) > 3 else "")
+        sys.stderr.write(f"not played: {len(untouched)} of {len(more) + 1} recordings ({names})\n")
+    return worst.exit_code or (INCOMPLETE if untouched else 0)
+
+
+def _several(path: Path) -> list[Path]:
+    """The recordings that lie in a directory which is none itself."""
+    return recordings_in(path) if not (path / HEADER).exists() else []
+
+
+def _all_opened(request: Request) -> list[Recording]:
+    """The recording, or all that lie in the directory, those first that began first."""
+    found = _several(request.path)
+    if not found:
+        return [_opened(request.path)]
+    return sorted((_opened(path) for path in found), key=lambda one: (one.header.started, one.header.session))
 
 
 def _opened(path: Path) -> Recording:
@@ -158,7 +193,7 @@ def _listening(config: Config, request: Request) -> Config:
     return replace(config, listen=listen)
 
 
-def _serve(request: Request, config: Config, make: MakeReplay, source: Recording, target: Path | None) -> int:
+def _serve(request: Request, config: Config, make: MakeWorld, source: Recording, target: Path | None) -> int:
     from gateway.cli.loop import run
     from gateway.serve import serve
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from gateway.calls.ports import Tap
 from gateway.replay.playing import Playing
 from gateway.replay.rewire import read_head, under_id
+from gateway.replay.shelf import Said, Seating
 from recordings.header import PeerFacts
 from transports.base import Id
 
@@ -19,9 +20,11 @@ from transports.base import Id
 class PlayerTap:
     """A tap that lets a player see every frame of its session. Implements `calls.ports.Tap`."""
 
-    def __init__(self, tap: Tap, playing: Playing) -> None:
+    def __init__(self, tap: Tap, playing: Playing, seating: Seating | None = None) -> None:
+        """`seating` is given where a session has to find its recording among several."""
         self._tap = tap
         self.playing = playing
+        self._seating = seating
         self.accepting = tap.accepting
         self.must_keep = tap.must_keep
         self.at = 0
@@ -93,15 +96,7 @@ class PlayerTap:
             if way == ">core":
                 player.passed_on(seq, parent, method)
                 return
-            player.asked(
-                seq,
-                peer=peer,
-                lane=lane,
-                method=method,
-                name=name,
-                params=bytes(read_head.decode(body).params),
-                is_own=way == ">peer",
-            )
+            self._asked(seq, way, body, peer, method, name, lane)
         elif way == "core>":
             if method == "notifications/cancelled" or kind == "close":
                 player.cancelled(re)
@@ -112,6 +107,24 @@ class PlayerTap:
         else:
             return
         self.playing.wake()
+
+    def _asked(
+        self, seq: int, way: str, body: bytes, peer: str, method: str, name: str, lane: str
+    ) -> None:  # fmt: skip
+        params = bytes(read_head.decode(body).params)
+        is_own = way == ">peer"
+        seating = self._seating
+        if seating is None or seating.is_decided:
+            self.playing.player.asked(
+                seq, peer=peer, lane=lane, method=method, name=name, params=params, is_own=is_own
+            )
+            return
+        said = Said(seq, peer, lane, method, name, params, is_own)
+        player = self.playing.player = seating.heard(said)
+        found = player.asked(
+            seq, peer=peer, lane=lane, method=method, name=name, params=params, is_own=is_own
+        )
+        seating.found(said, found)
 
     def met(self, peer: str, facts: PeerFacts) -> None:
         """Keep who a peer is."""

@@ -6,7 +6,7 @@ line's, or a test's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -71,12 +71,14 @@ def set_up(
     *,
     records: bool,
     rules: Profile | None = None,
+    more: Sequence[Recording] = (),
     on_report: Callable[[Report], None] | None = None,
 ) -> tuple[Config, MakeReplay]:
     """Return the configuration of a gateway that replays, and what makes its world.
 
     `services` is the configuration of live peers, where there may be any; `records` says whether the replay is to be
-    recorded itself. `rules` come before those of the recording and of the configuration.
+    recorded itself. `rules` come before those of the recording and of the configuration. `more` are further recordings
+    of the same peers, each for a session.
 
     Raises:
         ChoiceError: If the choice does not go together, or with the recording.
@@ -101,6 +103,8 @@ def set_up(
     of_tools = rules_of_tools(script)
     script.profile, live = recorded.with_rules(of_tools), live.with_rules(of_tools)
     faults = planned(choice.faults, targets_of(source), source.header.seed) if choice.faults else {}
+    if choice.faults and more:
+        raise ChoiceError("faults strike frames of one recording", "Name one")
     if choice.faults and not faults:
         raise ChoiceError(
             "no recorded frame is struck by the faults", "`tieline frames` shows what there is, with numbers"
@@ -118,7 +122,23 @@ def set_up(
         services=dict(services.active_peers) if services is not None else {},
     )
     config = _config(source, choice, services, options, records=records)
-    return config, partial(ReplayWorld, script=script, options=options, on_report=on_report)
+    others = [(one.path, _another(one, source, rules)) for one in more]
+    return config, partial(ReplayWorld, script=script, options=options, more=others, on_report=on_report)
+
+
+def _another(other: Recording, source: Recording, rules: Profile | None) -> Script:
+    """The script of a further recording."""
+    if set(other.header.peers) != set(source.header.peers):
+        raise ChoiceError(
+            f"`{other.path.name}` and `{source.path.name}` are recordings of other peers",
+            "Replay recordings of one configuration together",
+        )
+    recorded, _ = profiles_of(other.header.settings, roots=usual_roots())
+    if rules is not None:
+        recorded = recorded.behind(rules)
+    script = Script(source_of(other), recorded)
+    script.profile = recorded.with_rules(rules_of_tools(script))
+    return script
 
 
 def _misses(choice: Choice, services: Config | None) -> MissPolicy:

@@ -21,6 +21,7 @@ from gateway.replay.player_tap import PlayerTap
 from gateway.replay.playing import Playing
 from gateway.replay.recollection import Recollection
 from gateway.replay.service import Service
+from gateway.replay.shelf import Book, Seating, Shelf
 from gateway.runtime.world import World
 from recordings.divergence import Report
 from recordings.faultrules import Action
@@ -71,14 +72,18 @@ class ReplayWorld(World):
         exact_dir: bool = False,
         script: Script,
         options: ReplayOptions,
+        more: Sequence[tuple[Path, Script]] = (),
         on_report: Callable[[Report], None] | None = None,
     ) -> None:
-        """`on_report` is called when a session has ended."""
+        """`more` are further recordings, which began later; `on_report` is called when a session has ended."""
         super().__init__(config, record_dir=record_dir, exact_dir=exact_dir)
         self.script = script
         self.replay = options
         self._on_report = on_report
-        self._recollection = Recollection(script, options.profile)
+        books = [
+            Book(path, Recollection(one, options.profile)) for path, one in ((options.path, script), *more)
+        ]
+        self.shelf = Shelf(books, self.redactor.body)
         self._services: dict[Playing, dict[str, Peer]] = {}
         """Live peers that have taken over, of each session."""
         self._live: set[Peer] = set()
@@ -87,21 +92,25 @@ class ReplayWorld(World):
         """Return the tap of a new session, with a player of its own."""
         inner = super().tap(hello)
         options = self.replay
-        player = Player(
-            self._recollection,
-            strength=options.strength or strength_for(self.script),
-            path=str(options.path),
-            misses=options.misses,
-            redact=self.redactor.body,
-        )
+        seating = Seating(self.shelf, self._player)
         loop = asyncio.get_running_loop()
-        playing = Playing(player, loop, pace=options.pace, patience_s=options.patience_s)
+        playing = Playing(seating.player, loop, pace=options.pace, patience_s=options.patience_s)
         if options.faults:
             playing.faults = Faults(options.faults, loop, seed=options.seed)
         playing.on_end = partial(self._ended, playing)
         playing.on_divert = partial(self._divert, playing)
         self._services[playing] = {}
-        return PlayerTap(inner, playing)
+        return PlayerTap(inner, playing, seating)
+
+    def _player(self, book: Book) -> Player:
+        script = book.recollection.script
+        return Player(
+            book.recollection,
+            strength=self.replay.strength or strength_for(script),
+            path=str(book.path),
+            misses=self.replay.misses,
+            redact=self.redactor.body,
+        )
 
     def _ended(self, playing: Playing) -> None:
         for peer in self._services.pop(playing).values():

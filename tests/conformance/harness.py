@@ -52,6 +52,7 @@ def rows(*, everything: bool = False) -> list[Row]:
     for revision in REVISIONS:
         for era in ERAS:
             table += [Row("server", revision, era, carrier) for carrier in carriers if _exists(era, carrier)]
+    table += [Row("server", revision, OWN_ERA[revision], "replay") for revision in REVISIONS]
     return table + [Row("client", revision, "-", "http") for revision in REVISIONS]
 
 
@@ -128,12 +129,21 @@ async def _address(child: asyncio.subprocess.Process, folder: Path) -> str:
 @asynccontextmanager
 async def gateway(peer: str, folder: Path) -> AsyncGenerator[str]:
     """The URL of a gateway with one peer; `peer` is the body of its section."""
-    config, ready = folder / "tieline.toml", folder / "ready"
+    config = folder / "tieline.toml"
     config.write_text(
         "[listen.http]\nport = 0\ninsecure_loopback = true\n\n"
         f'[record]\ndir = "{folder / "recordings"}"\n\n[peers.everything]\n{peer}'
     )
-    command = [str(TIELINE), "run", str(config), "--ready-file", str(ready)]
+    async with tieline(["run", str(config)], folder) as url:
+        yield url
+
+
+@asynccontextmanager
+async def tieline(arguments: list[str], folder: Path) -> AsyncGenerator[str]:
+    """The URL of a gateway that is started with these arguments. At its end it has sealed what it recorded."""
+    ready = folder / "ready"
+    ready.unlink(missing_ok=True)
+    command = [str(TIELINE), *arguments, "--ready-file", str(ready)]
     environment = {**os.environ, "TIELINE_STATE_DIR": str(folder / "state")}
     async with process(command, folder / "gateway.log", env=environment) as child:
         deadline = time.monotonic() + START_S
@@ -170,7 +180,7 @@ async def run_server_row(row: Row, folder: Path, timeout_ms: int) -> None:
             url = await stack.enter_async_context(listening_server(row.server_era, "http", folder))
         else:
             peer = f'era = "{row.server_era}"\n'
-            if row.southbound == "stdio":
+            if row.southbound in ("stdio", "replay"):
                 command = await stack.enter_async_context(stdio_server(row.server_era, folder))
                 peer += f"command = {json.dumps(command)}\n"
             else:
@@ -183,8 +193,19 @@ async def run_server_row(row: Row, folder: Path, timeout_ms: int) -> None:
                     peer += f"url = {json.dumps(address)}\n"
                     peer += 'type = "sse"\n' if row.southbound == "sse" else ""
             url = await stack.enter_async_context(gateway(peer, folder))
-        arguments = ["server", "--url", url, "--requirements", row.revision, "--timeout", str(timeout_ms)]
-        await suite(arguments, folder / "results", folder / "suite.log", ROW_S)
+        await _score_server(
+            row, url, folder, "recorded" if row.southbound == "replay" else "results", timeout_ms
+        )
+    if row.southbound == "replay":
+        # The server has ended with the stack: what answers now is its recordings.
+        arguments = ["replay", str(folder / "recordings"), "--http", "0", "--insecure-loopback"]
+        async with tieline(arguments, folder) as url:
+            await _score_server(row, url, folder, "results", timeout_ms)
+
+
+async def _score_server(row: Row, url: str, folder: Path, results: str, timeout_ms: int) -> None:
+    arguments = ["server", "--url", url, "--requirements", row.revision, "--timeout", str(timeout_ms)]
+    await suite(arguments, folder / results, folder / "suite.log", ROW_S)
 
 
 async def run_client_row(row: Row, score: Score, folder: Path, jobs: int) -> None:
