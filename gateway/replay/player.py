@@ -6,7 +6,6 @@ order `recordings.gate`'s; how a delivery reaches the exchange is the shell's bu
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from gateway.protocol import jsonrpc
 from gateway.protocol.errors import Fault, error_object
 from gateway.replay.misses import ONLY_RECORDED, Instead, MissPolicy
 from gateway.replay.recollection import Recollection, said
+from gateway.replay.renames import Renames
 from recordings.difference import differences, under
 from recordings.divergence import Divergence, DivergenceClass, Given, Near
 from recordings.errors import RecordingError
@@ -29,8 +29,6 @@ from recordings.script import LISTEN, Arrival, Delivery
 
 HANDSHAKES = frozenset(("initialize", "server/discover"))
 """How a core greets depends on its era, which need not be that of the recorded one."""
-LONG = 16
-"""Values of this length and more are found again inside of text; shorter ones might be anything."""
 
 
 class Asked(msgspec.Struct, eq=False):
@@ -109,7 +107,7 @@ class Player:
         self._acts: deque[Act] = deque()
         self._contested: list[int] | None = None
         """Those of the contested requests that have not come, the next one last; None until it is asked for."""
-        self._renames: dict[str, dict[str, str]] = {}
+        self._renames: dict[str, Renames] = {}
         """By lane: recorded values that are others in this run."""
         self._given: dict[str, int] = {}
         """What each lane was last given."""
@@ -155,7 +153,10 @@ class Player:
         self.ambiguous += found.ambiguous
         changed = self._matcher.bind(seq, wanted)
         if changed:
-            self._renames.setdefault(one.lane, {}).update(changed)
+            renames = self._renames.get(one.lane)
+            if renames is None:
+                renames = self._renames[one.lane] = Renames()
+            renames.learn(changed)
         self._now = max(self._now, self.script.arrivals[seq].at)
         if found.again:
             if self.script.arrivals[seq].peer:
@@ -393,10 +394,8 @@ class Player:
             RecordingError: Its blob is missing or damaged.
         """
         body = self.script.body(delivery.seq)
-        for ours, theirs in self._renames.get(delivery.lane, {}).items():
-            if len(ours) >= LONG and ours.encode() in body:
-                body = _replaced(body, ours, theirs)
-        return body
+        renames = self._renames.get(delivery.lane)
+        return renames.applied(body) if renames is not None else body
 
     @property
     def needs_settling(self) -> bool:
@@ -460,13 +459,17 @@ class Player:
             lane=one.lane or None,
             peer=one.peer or None,
             method=one.method,
-            name=one.name or None,
+            name=self._without_secrets(one.name) or None,
             live=one.live,
             recorded=recorded,
             nearest=tuple(near) or ((Near(seq=compared),) if compared is not None else ()),
             changes=changes,
             last_given=self.last_given(one.lane),
         )
+
+    def _without_secrets(self, name: str) -> str:
+        """A live name as it would be recorded: an address may hold a password."""
+        return msgspec.json.decode(self._redact(msgspec.json.encode(name)), type=str)
 
     def last_given(self, lane: str) -> Given | None:
         """What a lane was given last."""
@@ -531,9 +534,3 @@ def _part(message: bytes) -> str:
         return "/error" if jsonrpc.read(message).error else "/result"
     except jsonrpc.BadMessage:
         return ""
-
-
-def _replaced(body: bytes, ours: str, theirs: str) -> bytes:
-    before, after = (msgspec.json.encode(text)[1:-1] for text in (ours, theirs))
-    whole = rb"(?<![A-Za-z0-9_-])" + re.escape(before) + rb"(?![A-Za-z0-9_-])"
-    return re.sub(whole, lambda _: after, body)

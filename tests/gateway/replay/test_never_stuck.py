@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.replay.account import account
+from gateway.replay.player import Player
+from gateway.replay.recollection import Recollection
 from recordings.divergence import Report
+from recordings.profile import BUILT_IN
+from recordings.redaction import Redactor
+from recordings.report import junit, text
+from recordings.script import Held, Script
 from tests.gateway.replay.reenact import PATIENCE_S, Reenactment
 from tests.gateway.replay.scene import Message
 from tests.gateway.replay.sessions import Acting, Plan, Step
@@ -57,3 +63,21 @@ def test_the_commands_to_go_on_with_stand_in_the_report() -> None:
     [told] = [each for each in report.divergences if each.cls == "changed-params"]
     assert told.next[-1] == "tieline replay 'some where' --mode extend --config tieline.toml"
     assert report.exit_code == 1
+
+
+def test_an_address_with_a_password_in_it_is_told_without() -> None:
+    redactor = Redactor(b"k" * 32)
+    script = Script(Held([]), BUILT_IN)
+    player = Player(Recollection(script), strength="free", redact=redactor.body)
+    uri = "postgres://ann:hunter2secret@db.example/orders"
+    player.asked(
+        1,
+        peer="db",
+        lane="",
+        method="resources/read",
+        name=uri,
+        params=b'{"uri":"%b"}' % uri.encode(),
+        is_own=False,
+    )
+    assert "hunter2secret" not in text(account(player)) + junit(account(player))
+    assert player.divergences[0].name is not None
