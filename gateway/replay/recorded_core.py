@@ -7,6 +7,7 @@ and out; who waits for how long is the shell's business.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ import msgspec
 from gateway.protocol import jsonrpc
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
 from gateway.replay.core_seats import CoreSeats
+from gateway.replay.renames import LONG, Renames
 from gateway.replay.rewire import under_id
 from recordings.difference import differences
 from recordings.errors import RecordingError
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from recordings.script import Source
 
-LONG = 16
-"""Values of this length and more are replaced inside of text too; shorter ones only where they are all of it."""
+TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+"""A JSON text. Short values are replaced where they are all of it, long ones inside of it too."""
 HANDLES = frozenset(("nextCursor", "cursor", "next", "requestState", "taskId", "sessionId", "id"))
 """Members whose value a service makes up for the core to bring back, however short it is."""
 
@@ -59,10 +61,12 @@ class RecordedCore:
         """Recorded request to the frame that answers it."""
         self._questions: dict[str, deque[Question]] = {}
         self._seats: CoreSeats | None = None
-        self._sent: dict[tuple[int, Id], int] = {}
+        self._sent: dict[tuple[Core, Id], int] = {}
         """Connection and wire id to the recorded request."""
         self._answered: set[int] = set()
         self._renames: dict[bytes, bytes] = {}
+        """JSON texts, recorded and live."""
+        self._inside = Renames()
         self._pending: dict[int, Core] = {}
         """Recorded requests that are in flight, and where."""
         self._replies: list[tuple[Core, bytes]] = []
@@ -122,7 +126,7 @@ class RecordedCore:
         if step.kind == "request":
             id_ = frame.id
             if isinstance(id_, int | str):
-                self._sent[id(core), id_] = step.seq
+                self._sent[core, id_] = step.seq
                 self._pending[step.seq] = core
         elif step.re is not None and (frame.method or "").endswith("cancelled"):
             self._pending.pop(step.re, None)
@@ -142,7 +146,7 @@ class RecordedCore:
         if envelope.method:
             self._asked(core, envelope.method, id_)
             return
-        seq = self._sent.pop((id(core), id_), None)
+        seq = self._sent.pop((core, id_), None)
         if seq is None:
             return
         self._pending.pop(seq, None)
@@ -189,11 +193,25 @@ class RecordedCore:
                 is_handle = change.pointer.rpartition("/")[2] in HANDLES or len(before) >= LONG + 2
                 if is_handle and before[:1] == b'"' and after[:1] == b'"':
                     self._renames[before] = after
+                    if len(before) >= LONG + 2:
+                        self._inside.learn([(msgspec.json.decode(before), msgspec.json.decode(after))])
 
     def _renamed(self, body: bytes) -> bytes:
-        for before, after in self._renames.items():
-            if before in body:
-                body = body.replace(before, after)
-            elif len(before) >= LONG + 2 and before[1:-1] in body:
-                body = body.replace(before[1:-1], after[1:-1])
-        return body
+        """A recorded message with the values of this run in it; it keeps its own id, which the core has made up."""
+        if not self._renames:
+            return body
+        renamed = TEXT.sub(self._replaced, body)
+        if renamed == body:
+            return body
+        try:
+            id_ = jsonrpc.read(body).id
+        except jsonrpc.BadMessage:
+            return renamed
+        return under_id(renamed, id_) if isinstance(id_, int | str) else renamed
+
+    def _replaced(self, found: re.Match[bytes]) -> bytes:
+        text = found[0]
+        whole = self._renames.get(text)
+        if whole is not None:
+            return whole
+        return b'"%b"' % self._inside.applied(text[1:-1]) if len(text) >= LONG + 2 else text

@@ -1,0 +1,48 @@
+"""What live services have made up anew is brought back to them, once and nowhere else."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gateway.replay.recorded_core import RecordedCore
+from recordings.frame import Frame
+from recordings.script import Held
+
+
+def answers(*results: str) -> list[Frame]:
+    return [
+        Frame(
+            seq=n,
+            kind="response",
+            way="peer>",
+            re=0,
+            body=msgspec.Raw(b'{"id":%d,"result":%b}' % (n, one.encode())),
+        )
+        for n, one in enumerate(results)
+    ]
+
+
+def sent(body: str, *pairs: tuple[str, str]) -> str:
+    """What a recorded message becomes after answers that hold other values than recorded."""
+    core = RecordedCore(Held(answers(*(recorded for recorded, _ in pairs))))
+    for n, (_, live) in enumerate(pairs):
+        core._learn(n, live.encode())  # pyright: ignore[reportPrivateUsage]
+    return core._renamed(body.encode()).decode()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_cursors_that_have_moved_on_by_one_are_not_moved_on_twice() -> None:
+    pairs = [('{"nextCursor":"2"}', '{"nextCursor":"3"}'), ('{"nextCursor":"3"}', '{"nextCursor":"4"}')]
+    assert sent('{"id":1,"params":{"cursor":"2"}}', *pairs) == '{"id":1,"params":{"cursor":"3"}}'
+
+
+@pytest.mark.parametrize("id_", ['"7"', "7"])
+def test_a_message_keeps_its_id_whatever_a_service_calls_by_the_same_name(id_: str) -> None:
+    body = f'{{"jsonrpc":"2.0","id":{id_},"method":"m","params":{{"of":"7"}}}}'
+    assert sent(body, ('{"id":"7"}', '{"id":"8"}')) == body.replace('"of":"7"', '"of":"8"')
+
+
+def test_a_long_handle_is_found_inside_of_text_too() -> None:
+    one, other = "a" * 20, "b" * 20
+    pair = f'{{"taskId":"{one}"}}', f'{{"taskId":"{other}"}}'
+    assert sent(f'{{"params":{{"text":"see {one}!"}}}}', pair) == f'{{"params":{{"text":"see {other}!"}}}}'
