@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Generator
 from pathlib import Path
@@ -196,3 +197,15 @@ def secret_key(path: Path) -> bytes:
     if len(key) != 32:
         raise RecordingError(f"{path} is not a key of 32 bytes", code="invalid_request")
     return key
+
+
+def put_in_place(new: Path, path: Path) -> None:
+    """Let a new recording's directory take the place of another's, if there is one.
+
+    A reader finds the old one or the new one, or for a moment none, and never a mixture.
+    """
+    old = path.absolute().with_name(f".{path.absolute().name}.{os.getpid()}.old")
+    if path.exists():
+        os.rename(path, old)
+    os.rename(new, path.absolute())
+    shutil.rmtree(old, ignore_errors=True)

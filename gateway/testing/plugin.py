@@ -1,6 +1,6 @@
 """The pytest plugin: a recording beside each test that asks for one, replayed, or made with live services.
 
-Owns the options, the marker, the fixture and where recordings lie. `replay` does the rest.
+Owns the options, the marker, the fixtures and where recordings lie. `replay` does the rest.
 
 ```python
 @pytest.mark.tieline(services=["npx", "-y", "some-server"])
@@ -137,6 +137,12 @@ class Tieline:
 
 
 @pytest.fixture
+def tieline_services() -> Services:
+    """The services of tests whose marker names none: a server's command, or the path of a configuration."""
+    return None
+
+
+@pytest.fixture
 def tieline(request: pytest.FixtureRequest) -> Generator[Tieline]:
     """A recording in the place of the services of this test."""
     marker = request.node.get_closest_marker(MARK)
@@ -187,9 +193,7 @@ def _services(request: pytest.FixtureRequest, options: dict[str, Any]) -> Servic
         given = Path(options["config"])
         return given if given.is_absolute() else Path(request.path).parent / given
     services = options.get("services")
-    if services is None and "tieline_services" in request.fixturenames:
-        services = request.getfixturevalue("tieline_services")
-    return services
+    return request.getfixturevalue("tieline_services") if services is None else services
 
 
 def _verify(path: Path, services: Services) -> None:

@@ -20,6 +20,7 @@ from gateway.runtime.replay_setup import Choice, set_up
 from gateway.serve import Gateway
 from gateway.testing.streams import streams
 from recordings.divergence import Report
+from recordings.files import put_in_place
 from recordings.reader import open_recording
 from recordings.report import text
 
@@ -134,17 +135,19 @@ class Replay:
         assert self._gateway is not None
         await self._gateway.stop()
         if self._target is not None and self._target.exists():
-            if kind is None:
-                self._put_in_place(self._target)
+            if kind is None and self._is_better:
+                put_in_place(self._target, self.path)
             else:
                 shutil.rmtree(self._target)
         if kind is None:
             self.check()
 
-    def _put_in_place(self, new: Path) -> None:
-        if self.path.exists():
-            shutil.rmtree(self.path)
-        new.rename(self.path)
+    @property
+    def _is_better(self) -> bool:
+        """Whether what was recorded now may stand for the recording: all of it, and in `extend` something more."""
+        if self.mode != "extend":
+            return True
+        return len(self.reports) == 1 and self.reports[0].verdict == "same" and self.reports[0].live_calls > 0
 
     def check(self) -> None:
         """Raise where a session that has ended differed from the recording.
