@@ -1,4 +1,4 @@
-"""`tieline demo`: a gateway with three real peers, an agent that calls them, and the recording of it all.
+"""`tieline demo`: a gateway with three real peers, an agent that calls them, the recording of it all, and its replay.
 
 Owns the stage (sample data, configuration) and what is shown. The calls are `demo_agent`'s, the process is
 `demo_gateway`'s. Exit code 0 only if everything happened as scripted and nothing is left running.
@@ -55,7 +55,7 @@ def register(app: "typer.Typer") -> None:
     ) -> int:
         """Watch a gateway at work with three real peers.
 
-        An agent makes some twenty-five calls, and the recording of it all is shown.
+        An agent makes some twenty-five calls, the recording of it all is shown, and replayed with the peers gone.
 
         Ends with 0 if everything happened as scripted and no process is left.
         """
@@ -81,7 +81,7 @@ def play(out: Path | None, mode: Mode) -> int:
         wrong = asyncio.run(_perform(stage, mode))
     except TimeoutError:
         wrong = [f"an end within {LIMIT_S:g} s"]
-    wrong += _show_recording(stage)
+    wrong += _show_recording(stage, mode)
     for what in wrong:
         tell_error(f"not as scripted: expected {what}")
     return NO if wrong else 0
@@ -193,8 +193,9 @@ def _teller() -> "Callable[[Event], None]":
     return tell
 
 
-def _show_recording(stage: Path) -> list[str]:
-    """Print what was recorded and where it lies; return what is missing of it."""
+def _show_recording(stage: Path, mode: Mode) -> list[str]:
+    """Print what was recorded and where it lies, and play it again; return what is wrong with it."""
+    from gateway.cli.demo_replay import play_again
     from gateway.cli.frames import show_summary
     from gateway.cli.reading import opened
     from recordings.views import summary
@@ -209,16 +210,18 @@ def _show_recording(stage: Path) -> list[str]:
     say.print(f"The recording {where}", markup=False, soft_wrap=True)
     show_summary(recording, counts)
     say.print()
+    wrong = play_again(recording, mode)
+    say.print()
     tieline = how_to_call(sys.argv[0])
-    for line in (f"frames {where} --errors", f"frames {where} --method 'tools/*' --peer lsp"):
+    for line in (f"frames {where} --errors", f"replay {where} --drive"):
         say.print(f"  $ {tieline} {line}", markup=False, soft_wrap=True)
     say.print(f"\nData, configuration and recording stay in {stage}", markup=False, soft_wrap=True)
     unanswered = sum(calls.unanswered for calls in counts.methods.values() if calls.method == "tools/call")
     if (counts.cancelled, unanswered) != (1, 0):
-        return [
+        wrong.append(
             f"one call to be cancelled and all others answered, not {counts.cancelled} and {unanswered} without"
-        ]
-    return []
+        )
+    return wrong
 
 
 def how_to_call(program: str) -> str:

@@ -36,10 +36,12 @@ class GatewayProcess:
     started: dict[int, str] = field(default_factory=dict[int, str])
 
     @classmethod
-    async def start(cls, arguments: list[str], environ: Mapping[str, str]) -> GatewayProcess:
-        """Start `tieline` with these arguments, in a session of its own."""
+    async def start(
+        cls, arguments: list[str], environ: Mapping[str, str], *, stderr: int | None = None
+    ) -> GatewayProcess:
+        """Start `tieline` with these arguments, in a session of its own; `stderr` as `subprocess` takes it."""
         command = [sys.executable, "-c", START, *arguments]
-        return cls(await anyio.open_process(command, stderr=None, env=environ, start_new_session=True))
+        return cls(await anyio.open_process(command, stderr=stderr, env=environ, start_new_session=True))
 
     def look(self) -> None:
         """Remember what runs below the gateway now."""

@@ -56,6 +56,12 @@ def test_the_demo_happens_as_scripted_and_leaves_a_recording_and_no_process(tmp_
     assert left == []
     assert "0 not as scripted" in out_text
     assert out_text.endswith(f"\nData, configuration and recording stay in {out}\n")
+    replays = [
+        line.split()[-5:] for line in out_text.splitlines() if line.endswith(" frames") and " same " in line
+    ]
+    assert len(replays) == 2, out_text
+    for outcome, served, _, of, _ in replays:
+        assert (outcome, served) == ("same", of)
     assert "\x1b" not in out_text
     for outcome in ("progress", "cancelled", "decline", "accept", "error"):
         assert outcome in out_text
