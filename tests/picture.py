@@ -22,7 +22,9 @@ from rich.text import Text
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "demo.svg"
 WIDTH = 112
 LAST = re.compile(r"^\d+ frames in ")
-"""The last line that is shown: the tables after it would make the picture twice as high."""
+"""The line after which something is left out: the tables there would make the picture twice as high."""
+REPLAY = "Now the same once more"
+"""Where it goes on, for three lines."""
 FONT = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 THEME = TerminalTheme(
     (30, 34, 42),
@@ -62,12 +64,13 @@ def drawn(output: str, directory: Path) -> str:
         record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
     console.print(Text.assemble(("$ ", "green"), ("tieline demo", "bold")))
-    for line in output.replace(str(directory), "demo").splitlines():
-        shown = Text.from_ansi(line)
+    lines = [Text.from_ansi(line) for line in output.replace(str(directory), "demo").splitlines()]
+    summary = next((at for at, line in enumerate(lines) if LAST.match(line.plain)), len(lines))
+    replay = next((at for at, line in enumerate(lines) if line.plain.startswith(REPLAY)), len(lines))
+    # The tables in between are long.
+    for shown in [*lines[: summary + 1], Text("…"), *lines[replay : replay + 3]]:
         shown.truncate(WIDTH, overflow="ellipsis")
         console.print(shown, no_wrap=True, crop=True)
-        if LAST.match(shown.plain):
-            break
     # Fonts from elsewhere would be fetched by nobody who looks at a picture in a page.
     without_fonts = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     code_format = without_fonts.replace("Fira Code, monospace", FONT)
