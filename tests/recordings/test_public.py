@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from gateway.cli.main import main
 from recordings.frame import Frame
-from recordings.header import Header, PeerFacts
+from recordings.header import Header, Origin, PeerFacts, encode_header
 from recordings.importers.base import Source
 from recordings.importers.detect import imported
 from recordings.incoming import write_recording
@@ -78,9 +78,14 @@ def test_nothing_in_a_public_copy_tells_secrets_apart_or_whose_machine_it_was(
         assert private not in said
 
 
+ROOTS = {"cwd": "/opt/grace/w", "home": "/opt/grace", "tmp": "/opt/grace/scratch"}
+
+
 def shown(frame: Frame) -> tuple[Frame, bytes]:
     class One:
-        header = Header(peers={"p": PeerFacts(command=["x"])}, started=7, session="s")
+        header = Header(
+            peers={"p": PeerFacts(command=["x"])}, started=7, session="s", settings={"roots": ROOTS}
+        )
 
         def __iter__(self) -> Any:
             yield frame
@@ -106,6 +111,16 @@ def shown(frame: Frame) -> tuple[Frame, bytes]:
         ("/home/user/x", "/home/user/x"),
         ("/home/username/x", "/home/user/x"),
         ("homely /homes/x", "homely /homes/x"),
+        (f"Files beneath {CWD}.", "Files beneath /home/user/project."),
+        (f"It is {CWD}... or not", "It is /home/user/project... or not"),
+        (f"{CWD}.bak", "/home/user/code/agent.bak"),
+        (f"two lines\n{CWD}\t{HOME}", "two lines\n/home/user/project\t/home/user"),
+        ("/home/jörg/x", "/home/user/x"),
+        ("C:\\Users\\Grace Hopper\\x", "C:\\Users\\user\\x"),
+        ("/opt/grace/w/x", "/home/user/project/x"),
+        ("/opt/grace/notes", "/home/user/notes"),
+        ("/opt/grace/scratch/tmp-1", "/tmp/tmp-1"),
+        ("file:///opt/grace", "file:///home/user"),
     ],
 )
 def test_folders_of_people_become_those_of_a_user(said: str, public: str) -> None:
@@ -115,6 +130,77 @@ def test_folders_of_people_become_those_of_a_user(said: str, public: str) -> Non
 
     assert json.loads(bytes(frame.body)) == json.loads(whole) == {"text": public}
     assert frame.name == public
+
+
+def cleaned(said: bytes, home: str) -> bytes:
+    class One:
+        header = Header()
+
+        def __iter__(self) -> Any:
+            yield Frame(seq=1, kind="raw", body=Raw(said))
+
+        def body(self, frame: Frame) -> bytes:
+            return bytes(frame.body)
+
+    (frame,) = public_view(One(), home, CWD)
+    return bytes(frame.body)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        rb'{"a":"\/srv\/people\/j\u00f6rg m\/x"}',
+        rb'{"a":"{\"b\":\"\\/srv\\/people\\/j\u00f6rg m\\/x\"}"}',
+        '{"a":"/srv/people/jörg m/x"}'.encode(),
+        b'{"a":"file:///srv/people/j%C3%B6rg%20m/x"}',
+        b'{"a":"\\n/srv/people/j\\u00f6rg m/x"}'.replace(b"\\\\", b"\\"),
+        rb'{"a":"\/home\/j\u00f6rg\/x"}',
+        rb'{"a":"C:\\\\Users\\\\j\u00f6rg\\\\x"}',
+    ],
+)
+def test_a_folder_is_known_however_it_is_written(said: bytes) -> None:
+    public = cleaned(said, "/srv/people/jörg m")
+
+    json.loads(public)
+    for part in (b"people", b"j\\u00f6rg", "jörg".encode(), b"j%C3"):
+        assert part not in public
+
+
+def test_a_windows_folder_is_known_with_either_slash() -> None:
+    assert cleaned(rb'{"a":"D:\\w\\ada\\x"}', "D:\\w\\ada") == b'{"a":"/home/user\\\\x"}'
+    assert cleaned(b'{"a":"file:///D:/w/ada/x"}', "D:\\w\\ada") == b'{"a":"file:////home/user/x"}'
+
+
+def test_lanes_ids_and_methods_are_changed_as_the_bodies_are() -> None:
+    each, _ = shown(
+        Frame(seq=1, kind="request", lane=f"{CWD}/a", id=f"{HOME}#1", method=f"x{CWD}", body=Raw(b"{}"))
+    )
+
+    assert (each.lane, each.id, each.method) == ("/home/user/project/a", "/home/user#1", f"x{CWD}")
+
+
+def test_the_header_names_no_folder_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording
+) -> None:
+    header = recording.header
+    header.settings |= {
+        "roots": {"cwd": "/opt/ada/w", "home": "/opt/ada", "tmp": "/opt/ada/tmp"},
+        "replay": {"rule": [{"at": "/params/arguments/path", "values": ["/opt/ada/w/x"]}]},
+    }
+    header.peers["server"].software = "server of /opt/ada/bin 1.0"
+    header.core = PeerFacts(software="agent of /opt/ada", command=["/opt/ada/agent"])
+    header.imported = Origin(format="x", file="/opt/ada/f.har", lacks=["times of /opt/ada/w/y."])
+    (recording.path / "recording.json").write_bytes(encode_header(header))
+    monkeypatch.setenv("HOME", HOME)
+
+    assert tieline(monkeypatch, "export", recording.path, "--public", "-o", tmp_path / "out") == 0
+    assert tieline(monkeypatch, "export", recording.path, "--git", "--public", "-o", tmp_path / "text") == 0
+
+    for file in (tmp_path / "out" / "recording.json", tmp_path / "text" / "session.json"):
+        assert b"ada" not in file.read_bytes(), file
+    settings = open_recording(tmp_path / "out").header.settings
+    assert settings["roots"] == {"cwd": "/home/user/project", "home": "/home/user", "tmp": "/tmp"}
+    assert settings["replay"]["rule"][0]["values"] == ["/home/user/project/x"]
 
 
 def test_what_the_host_gave_is_left_out() -> None:
