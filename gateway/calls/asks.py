@@ -12,8 +12,9 @@ import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
+from gateway.calls.concern import LISTEN
 from gateway.calls.core_state import Core
-from gateway.calls.peer_state import LISTEN, Peer
+from gateway.calls.peer_state import Peer
 from gateway.calls.reading import read_member
 from gateway.calls.suspend import Suspensions
 from gateway.protocol import jsonrpc, mcp

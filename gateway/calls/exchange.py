@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gateway.calls.catalog import Judge
+from gateway.calls.concern import LISTEN
 from gateway.calls.core_state import Core
 from gateway.calls.handshake import Handshake
 from gateway.calls.manners import Manners
-from gateway.calls.peer_state import LISTEN, Client, Peer
+from gateway.calls.peer_state import Client, Peer
 from gateway.calls.seat import Queue, Seat
 from gateway.calls.session import Session
 from gateway.protocol import jsonrpc, mcp

@@ -1,5 +1,5 @@
-"""What a broken connection is called: towards a core, by the one table from transport errors to the taxonomy, and in
-the frames that a replay reads it back from.
+"""What a peer's failing is called: a broken connection, by the one table from transport errors to the taxonomy, and in
+the frames that a replay reads it back from; a peer that takes no call, or does not answer one as it must.
 """
 
 from __future__ import annotations
@@ -93,4 +93,71 @@ def transport_of(facts: Mapping[str, Any]) -> TransportError | None:
         return None
     return TransportError(
         str(facts.get("reason", "closed")), str(facts["message"]), dict(facts.get("details") or {})
+    )
+
+
+def late(peer: str, method: str) -> Fault:
+    """Return why a call has ended whose deadline has passed."""
+    return Fault(
+        code="timeout",
+        message=f"{peer} has not answered `{method}` in time",
+        reason="deadline",
+        outcome="unknown",
+        peer=peer,
+        advice="Raise `call_timeout_s` of the peer if it needs longer",
+    )
+
+
+def broken_promise(peer: str, tool: str, why: str) -> Fault:
+    """Return why a result is not passed on that is not what its tool promised."""
+    return Fault(
+        code="io",
+        message=f"The result of `{tool}` is not what its output schema says: {why}",
+        reason="output_schema",
+        outcome="completed",
+        peer=peer,
+        advice='`catalog.validate_results = "flag"` passes such results on',
+    )
+
+
+def not_ready(peer: str) -> Fault:
+    """Return why a call was not sent that has waited for its peer to be ready."""
+    return Fault(
+        code="timeout",
+        message=f"{peer} was not ready in time",
+        reason="not_ready",
+        peer=peer,
+        advice="See what `tieline check` says of it, or raise its `start_timeout_s`",
+    )
+
+
+def shutting_down(peer: str) -> Fault:
+    """Return why a stopped peer takes no calls."""
+    return Fault(code="io", message=f"{peer} is shutting down", reason="draining", peer=peer)
+
+
+def not_connected(peer: str) -> Fault:
+    """Return why a peer takes no calls of which nothing else is known."""
+    return Fault(code="io", message=f"{peer} is not connected", reason="peer_closed", peer=peer)
+
+
+def overloaded(peer: str) -> Fault:
+    """Return why a peer takes no more calls that has enough of them."""
+    return Fault(
+        code="io",
+        message=f"{peer} takes no more calls: too many calls in flight",
+        reason="overloaded",
+        peer=peer,
+        advice="Retry when calls in flight have ended, or raise `limits.max_in_flight_per_peer`",
+    )
+
+
+def not_reading(peer: str) -> Fault:
+    """Return why a peer takes no more calls that does not read them."""
+    return Fault(
+        code="io",
+        message=f"{peer} takes no more calls: it does not read",
+        reason="queue_full",
+        peer=peer,
+        advice="Retry when it has read what waits for it",
     )

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.peer_state import ACKNOWLEDGED, LISTEN, UPDATED
+from gateway.calls.concern import ACKNOWLEDGED, LISTEN, UPDATED
 from gateway.calls.reading import read_member, read_uri, subscription_id
 from gateway.calls.request import Request
 from gateway.calls.steps import Ask, Flow, Settle, run

@@ -12,7 +12,8 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.asks import about
 from gateway.calls.call import Call
-from gateway.calls.peer_state import ACKNOWLEDGED, UPDATED, Peer
+from gateway.calls.concern import ACKNOWLEDGED, UPDATED
+from gateway.calls.peer_state import Peer
 from gateway.calls.reading import read_member, subscription_id
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.jsonrpc import Envelope

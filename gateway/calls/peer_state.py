@@ -13,10 +13,19 @@ import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
+from gateway.calls.concern import concerned, is_counted, session_of
 from gateway.calls.damage import Damage
-from gateway.calls.faults import facts_of, transport_facts, transport_fault
+from gateway.calls.faults import (
+    facts_of,
+    not_connected,
+    not_reading,
+    not_ready,
+    overloaded,
+    shutting_down,
+    transport_facts,
+    transport_fault,
+)
 from gateway.calls.flood import Flood
-from gateway.calls.reading import read_member, read_uri, subscription_id
 from gateway.calls.straight import comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
@@ -32,16 +41,8 @@ if TYPE_CHECKING:
 
 State: TypeAlias = Literal["idle", "starting", "handshake", "ready", "failed", "stopped"]
 
-LISTEN = "subscriptions/listen"
-UPDATED = "notifications/resources/updated"
-LOG = "notifications/message"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-TO_ONE = ("notifications/progress", "notifications/cancelled", ACKNOWLEDGED)
-"""Notifications that belong to one session, even where several share the peer."""
 NEVER_CANCELLED = ("initialize", "server/discover")
 """Handshakes: no peer has to know a cancellation before it has answered one."""
-UNSPOKEN = (LISTEN, *NEVER_CANCELLED)
-"""Calls in the course of which a peer asks and logs nothing for their session."""
 MOST_INFO = 4096
 REMEMBERED_IDS = 4096
 """How many ids of calls that ended early are kept, to tell a late answer from a foreign one."""
@@ -154,13 +155,7 @@ class Peer:
     @property
     def unready(self) -> Fault:
         """Why a call that has waited for that long was not sent."""
-        return Fault(
-            code="timeout",
-            message=f"{self.name} was not ready in time",
-            reason="not_ready",
-            peer=self.name,
-            advice="See what `tieline check` says of it, or raise its `start_timeout_s`",
-        )
+        return not_ready(self.name)
 
     def left(self, call: Call, reply: Reply | None = None) -> None:
         """A call is not waited for here any more."""
@@ -188,9 +183,7 @@ class Peer:
     @property
     def stopping(self) -> Fault:
         """Why a stopped peer takes no calls."""
-        return self.refusal or Fault(
-            code="io", message=f"{self.name} is shutting down", reason="draining", peer=self.name
-        )
+        return self.refusal or shutting_down(self.name)
 
     def adjust(self, config: PeerConfig) -> None:
         """Take over settings that need no new connection."""
@@ -266,15 +259,13 @@ class Peer:
         """Send a request under a fresh id. Its frame has been recorded."""
         link = self.link
         if link is None:
-            call.session.answered(call, Reply(fault=self._gone()))
+            call.session.answered(call, Reply(fault=self.fault or not_connected(self.name)))
             return
         if len(self.pending) >= self.limit:
-            call.session.answered(
-                call, Reply(fault=self._full_fault("overloaded", "too many calls in flight"))
-            )
+            call.session.answered(call, Reply(fault=overloaded(self.name)))
             return
         if self.is_full:
-            call.session.answered(call, Reply(fault=self._full_fault("queue_full", "it does not read")))
+            call.session.answered(call, Reply(fault=not_reading(self.name)))
             return
         id_ = self.next_id() if call.peer_id is None else call.peer_id
         call.peer, call.peer_id = self, id_
@@ -412,38 +403,18 @@ class Peer:
         if kind == "notification":
             if self.flood.drops(envelope.method, data):
                 return
-            session = self._session_of(origin, envelope) if not self._is_counted(envelope) else None
+            session = session_of(self, envelope, origin) if not is_counted(self, envelope) else None
             if session is not None:
                 session.news.peer_notified(self, data, envelope, origin)
                 return
-            for session in self._concerned(envelope):
+            for session in concerned(self, envelope):
                 session.news.peer_notified(self, data, envelope, origin)
         else:
-            session = self._session_of(origin, envelope)
+            session = session_of(self, envelope, origin)
             if session is not None:
                 session.asks.peer_asked(self, data, envelope, origin)
             else:
                 self._refuse(data, envelope)
-
-    def _is_counted(self, envelope: Envelope) -> bool:
-        """Whether a message is for those sessions alone that have subscribed to it."""
-        return envelope.method == UPDATED and self.config.scope == "shared" and not self.is_modern
-
-    def _concerned(self, envelope: Envelope) -> list[Session]:
-        """Return the sessions that are told what names no single one of them."""
-        method = envelope.method
-        if self._is_counted(envelope):
-            uri = read_uri(envelope)
-            found = [session for session in self.sessions if session.listens.wants(self, uri)]
-        elif method == LOG:
-            found = []
-        elif method in TO_ONE or (method == UPDATED and self.is_modern):
-            found = self.sessions[:1]
-        else:
-            found = list(self.sessions)
-        if not found:
-            self.flood.nobodys()
-        return found
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message."""
@@ -471,7 +442,8 @@ class Peer:
             self.note("close", {"asked": True})
             return
         self.note("close", transport_facts(fault) if fault is not None else {"reason": "closed"})
-        gone = self._gone() if fault is None else transport_fault(self.name, fault)
+        gone = transport_fault(self.name, fault) if fault is not None else self.fault
+        gone = gone or not_connected(self.name)
         was_ready = self.state == "ready"
         self.state = "failed"
         self.fault = self.last_fault = gone
@@ -495,29 +467,6 @@ class Peer:
         """Return the `_meta` of a request that the gateway itself makes of a modern peer."""
         version = self.version or mcp.LATEST_MODERN
         return translate.client_stamp(version, self.client.info, self.client.capabilities, "")
-
-    def _session_of(self, origin: Origin | None, envelope: Envelope) -> Session | None:
-        """Return the one session that a message of the peer's own belongs to, or None where that is open.
-
-        Never a guess: what belongs to one agent's session is not for another's eyes.
-        """
-        if len(self.sessions) == 1:
-            return self.sessions[0]
-        method = envelope.method
-        if method == "notifications/cancelled":
-            id_ = read_member(envelope, "requestId")
-            found = self.asks.get(id_) or self.pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
-            return found.session if found is not None else None
-        key = origin.about if origin is not None else None
-        if method == "notifications/progress":
-            key = read_member(envelope, "progressToken")
-        elif method == ACKNOWLEDGED or (method == UPDATED and self.is_modern):
-            key = subscription_id(envelope)
-        call = self.pending.get(key) if key is not None else None
-        if call is None and key is None and (envelope.id is not msgspec.UNSET or method == LOG):
-            busy = {id(call.session): call for call in self.pending.values() if call.method not in UNSPOKEN}
-            call = next(iter(busy.values())) if len(busy) == 1 else None
-        return call.session if call is not None else None
 
     def _refuse(self, data: bytes, envelope: Envelope) -> None:
         """Nobody can be asked: there is no session, or there are several and the peer does not say which."""
@@ -604,19 +553,3 @@ class Peer:
             return
         self.closed(TransportError(reason, why))
         self.host.disconnect(self)
-
-    def _gone(self) -> Fault:
-        return self.fault or Fault(
-            code="io", message=f"{self.name} is not connected", reason="peer_closed", peer=self.name
-        )
-
-    def _full_fault(self, reason: str, why: str) -> Fault:
-        return Fault(
-            code="io",
-            message=f"{self.name} takes no more calls: {why}",
-            reason=reason,
-            peer=self.name,
-            advice="Retry when calls in flight have ended, or raise `limits.max_in_flight_per_peer`"
-            if reason == "overloaded"
-            else "Retry when it has read what waits for it",
-        )

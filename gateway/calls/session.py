@@ -16,12 +16,14 @@ from gateway.calls.admission import admit
 from gateway.calls.asks import Asks
 from gateway.calls.call import Call, Reply, Shape
 from gateway.calls.catalog import Catalog
+from gateway.calls.concern import LISTEN
 from gateway.calls.core_state import Core, mcp_token
+from gateway.calls.faults import broken_promise, late
 from gateway.calls.flows import Flows
 from gateway.calls.listen import Listens
 from gateway.calls.lookup import Lookups
 from gateway.calls.news import News
-from gateway.calls.peer_state import LISTEN, Peer
+from gateway.calls.peer_state import Peer
 from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
 from gateway.calls.straight import LANE_MARK, goes_straight
@@ -380,8 +382,8 @@ class Session:
         name = peer.name if peer is not None else ""
         self.tap.record("timeout", "inside", peer=name, re=call.seq)
         was_sent = peer is not None and peer.forget(call)
-        late = peer.unready if peer is not None and call.peer_id is None else _late(call, name)
-        self.answered(call, Reply(fault=late))
+        fault = peer.unready if peer is not None and call.peer_id is None else late(name, call.method)
+        self.answered(call, Reply(fault=fault))
         if peer is not None and was_sent:
             peer.cancel(call, reason="deadline")
             peer.damage.was_silent(call)
@@ -449,7 +451,7 @@ class Session:
         facts = {"reason": "output_schema", "message": why}
         self.tap.record("fault", "inside", peer=peer, re=call.seq, parent=reply.seq, name=call.name, x=facts)
         if self.config.catalog.validate_results == "refuse":
-            reply.result, reply.fault = b"", _broken_promise(call, peer, why)
+            reply.result, reply.fault = b"", broken_promise(peer, call.name, why)
 
     def finish(self, call: Call, reply: Reply) -> None:
         """Answer the core's request with a result, the peer's error or a fault of ours."""
@@ -604,25 +606,3 @@ class Session:
             if len(self.owners) >= MOST_TASKS:
                 del self.owners[next(iter(self.owners))]
             self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-
-
-def _broken_promise(call: Call, peer: str, why: str) -> Fault:
-    return Fault(
-        code="io",
-        message=f"The result of `{call.name}` is not what its output schema says: {why}",
-        reason="output_schema",
-        outcome="completed",
-        peer=peer,
-        advice='`catalog.validate_results = "flag"` passes such results on',
-    )
-
-
-def _late(call: Call, name: str) -> Fault:
-    return Fault(
-        code="timeout",
-        message=f"{name} has not answered `{call.method}` in time",
-        reason="deadline",
-        outcome="unknown",
-        peer=name,
-        advice="Raise `call_timeout_s` of the peer if it needs longer",
-    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.peer_state import LISTEN
+from gateway.calls.concern import LISTEN
 from gateway.calls.request import Request, read_named
 from gateway.calls.wants import covers
 from gateway.protocol import jsonrpc, mcp
