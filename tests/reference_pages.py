@@ -1,11 +1,13 @@
-"""Writes the pages of `docs/reference` that say what the code says: every setting, every command.
+"""Writes the pages of `docs/reference` that say what the code says: every setting, every command, every message of Pi.
 
 `python -m tests.reference_pages` writes them; a test fails while they are not what this would write.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -17,6 +19,8 @@ from gateway.cli.main import application
 from gateway.config.model import Config
 from gateway.config.peer import INHERITED_ENV, INHERITED_PROXIES
 from gateway.config.reading import Field, describe, fields_of
+from gateway.protocol import pi_schema
+from gateway.protocol.pi_messages import PAYLOADS
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOT_EDITED = "<!-- Written by `make reference`; edit the code instead. -->"
@@ -118,7 +122,61 @@ def _commands(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[tupl
         yield from _commands(inner, (*path, name), context)
 
 
-PAGES = {"config.md": config_page, "commands.md": commands_page}
+def pi_page() -> str:
+    """Return the page of every message of the Pi extension protocol."""
+    parts = [
+        f"""# Pi extension protocol, version 1.0
+
+{NOT_EDITED}
+
+One JSON object a line, or a websocket text message. Members that are not named here are legal everywhere. As a JSON
+Schema: [pi-protocol.json](pi-protocol.json). What a schema cannot say, who may send what and when, is in
+[the Pi dialect](../explanation/pi.md).
+"""
+    ]
+    defs: dict[str, Any] = pi_schema.schema()["$defs"]
+    parts.append(_message("The envelope", pi_schema.schema()))
+    of_type = {struct.__name__: type_ for type_, struct in PAYLOADS.items()}
+    parts += [_message(f"`{type_}`", defs[name]) for name, type_ in of_type.items()]
+    parts += [_message(_heading(name), part) for name, part in defs.items() if name not in of_type]
+    return "\n".join(parts)
+
+
+def _message(title: str, part: dict[str, Any]) -> str:
+    rows = ["| member | type | |", "| --- | --- | --- |"]
+    for name, member in part["properties"].items():
+        needed = "required" if name in part["required"] else ""
+        about = "; ".join(text for text in (needed, member.get("description", "")) if text)
+        rows.append(f"| `{name}` | {_json_type(member)} | {about} |")
+    return "\n".join([f"## {title}", "", part["description"], "", *rows, ""])
+
+
+def _json_type(member: dict[str, Any]) -> str:
+    if "$ref" in member:
+        heading = _heading(member["$ref"].rpartition("/")[2])
+        return f"[{heading.lower()}](#{heading.lower().replace(' ', '-')})"
+    if "enum" in member:
+        return ", ".join(f"`{choice}`" for choice in member["enum"])
+    if member["type"] == "array":
+        return f"array of {_json_type(member['items'])}"
+    return f"{member['type']}, {member['minimum']} or more" if "minimum" in member else member["type"]
+
+
+def _heading(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", name).capitalize()
+
+
+def pi_schema_file() -> str:
+    """Return the JSON Schema of the Pi extension protocol."""
+    return json.dumps(pi_schema.schema(), indent=2) + "\n"
+
+
+PAGES = {
+    "config.md": config_page,
+    "commands.md": commands_page,
+    "pi-protocol.md": pi_page,
+    "pi-protocol.json": pi_schema_file,
+}
 
 
 def main() -> None:
