@@ -37,9 +37,10 @@ class Gate:
         self._ready: deque[int] = deque()
         self._waits: dict[int, int] = {}
         """How many causes a delivery still waits for."""
-        self._waiting: dict[int, list[int]] = {}
-        """Cause to the deliveries that wait for it."""
-        self._causes: dict[int, tuple[int, ...]] = {}
+        self._waiting: dict[int, int | list[int]] = {}
+        """Cause to the deliveries that wait for it; mostly one, which then stands for itself."""
+        self._causes: dict[int, int | tuple[int, ...]] = {}
+        """Delivery to what it waits for, likewise."""
         self._order: list[int] = []
         """Lockstep: awaited arrivals and deliveries as recorded."""
         self._place = 0
@@ -138,7 +139,7 @@ class Gate:
 
     def _build_order(self) -> None:
         script = self._script
-        arrivals = (arrival.seq for arrival in script.awaited)
+        arrivals = [*(arrival.seq for arrival in script.awaited), *script.suspensions.values()]
         for delivery in script.deliveries.values():
             if delivery.is_loose:
                 self.wait(delivery.seq, [delivery.cause] if delivery.cause is not None else [])
@@ -187,17 +188,26 @@ class Gate:
 
     def wait(self, node: int, causes: Iterable[int]) -> None:
         """Let a delivery, or a knot (a negative number, that stands for all of its causes), wait for causes."""
-        waits = self._causes[node] = tuple(dict.fromkeys(causes))
+        waits = tuple(dict.fromkeys(causes))
+        self._causes[node] = waits[0] if len(waits) == 1 else waits
         self._waits[node] = len(waits)
+        waiting = self._waiting
         for cause in waits:
-            self._waiting.setdefault(cause, []).append(node)
+            others = waiting.get(cause)
+            if others is None:
+                waiting[cause] = node
+            elif isinstance(others, int):
+                waiting[cause] = [others, node]
+            else:
+                others.append(node)
         if not waits:
             self._ready.append(node)
 
     def _settle(self, cause: int) -> None:
         settled = [cause]
         while settled:
-            for node in self._waiting.pop(settled.pop(), ()):
+            waiting = self._waiting.pop(settled.pop(), ())
+            for node in (waiting,) if isinstance(waiting, int) else waiting:
                 self._waits[node] -= 1
                 if self._waits[node]:
                     continue
@@ -210,7 +220,8 @@ class Gate:
         """The awaited arrivals that a delivery still waits for, through knots."""
         todo = [node]
         while todo:
-            for cause in self._causes.get(todo.pop(), ()):
+            causes = self._causes.get(todo.pop(), ())
+            for cause in (causes,) if isinstance(causes, int) else causes:
                 if cause < 0:
                     if self._waits[cause]:
                         todo.append(cause)
@@ -237,6 +248,8 @@ class _Threads:
         """Answers of the core to questions of a stream, until the next delivery has waited for them."""
         self._latest: dict[str, int] = {}
         """The last request that each peer was sent."""
+        self._suspended: dict[int, int] = {}
+        """Requests whose core was given a question as an answer, and that answer."""
         self._taken_back: dict[int, int] = {}
         """Requests that were taken back, and by which arrival."""
         self._said: dict[str, int] = {}
@@ -253,6 +266,8 @@ class _Threads:
         if arrival.kind == "answer" and arrival.re is not None and script.is_known(arrival.re):
             question, _ = script.question(arrival.re)
             self._answers.setdefault((question.peer, question.cause), []).append(arrival.seq)
+        elif arrival.kind == "suspension" and arrival.re is not None:
+            self._suspended[arrival.re] = arrival.seq
         elif arrival.kind == "cancel" and arrival.re is not None:
             self._taken_back[arrival.re] = arrival.seq
         elif arrival.kind == "request" and arrival.peer and not arrival.is_loose:
@@ -260,14 +275,16 @@ class _Threads:
             self._tie(arrival.peer, arrival.seq)
             if arrival.lane:
                 known = self._knots.setdefault((arrival.peer, arrival.lane), [])
-                known.append((arrival.seq, self._knot([arrival.seq, *(knot for _, knot in known[-1:])])))
+                # The first one is all there is.
+                knot = self._knot([arrival.seq, known[-1][1]]) if known else arrival.seq
+                known.append((arrival.seq, knot))
 
     def _tie(self, peer: str, seq: int) -> None:
         if seq > self._gate.script.ends.get(peer, -1):
             # It does not end any more.
             return
         before = self._of_peer.get(peer)
-        self._of_peer[peer] = self._knot([seq] if before is None else [seq, before])
+        self._of_peer[peer] = seq if before is None else self._knot([seq, before])
 
     def _knot(self, causes: list[int]) -> int:
         self._next -= 1
@@ -280,6 +297,8 @@ class _Threads:
         found: list[int] = []
         if delivery.cause is not None:
             found.append(delivery.cause)
+            if delivery.cause in self._suspended:
+                found.append(self._suspended[delivery.cause])
             if delivery.cause in self._taken_back:
                 # It came too late.
                 found.append(self._taken_back[delivery.cause])
@@ -292,7 +311,11 @@ class _Threads:
         if within_lane and delivery.lane and delivery.after is not None:
             known = self._knots.get((delivery.peer, delivery.lane), [])
             place = bisect_right(known, delivery.after, key=lambda pair: pair[0])
-            found += [knot for _, knot in known[place - 1 : place]]
+            for seq, knot in known[place - 1 : place]:
+                if seq == delivery.cause:
+                    # Held by the knot too.
+                    found.remove(seq)
+                found.append(knot)
         if delivery.kind == "ended" and delivery.peer in self._of_peer:
             # What a peer has done and was asked before it went, in whatever lane, comes before its end.
             found.append(self._of_peer[delivery.peer])

@@ -229,6 +229,10 @@ class Matcher:
         keyed = self._keyed(group).get(live.form.key) if group is not None else None
         if keyed is None or not keyed.of(live.lane).unused(1):
             keyed = self._of_another_owner(live) or keyed
+        if keyed is None and live.is_own and group is not None:
+            kept = self._of_the_gateway(group)
+            if kept is not None:
+                return kept
         if keyed is None:
             rest = group.rest_of(live.lane) if group is not None else ()
             return Miss("changed-params" if rest else "extra", rest)
@@ -267,6 +271,14 @@ class Matcher:
         other = self._groups.get((not live.is_own, *which)) if group is None else None
         is_free = other is not None and other.requests.requests[0].consumption == "sticky"
         return other if is_free else group
+
+    def _of_the_gateway(self, group: Group) -> Match | None:
+        """The next request of the gateway's own of a kind: its params follow from what others said, and when."""
+        first = next(iter(group.requests.unused(1)), None)
+        if first is None or not first.is_own or first.consumption in ("sticky", "sampled"):
+            return None
+        first.used = True
+        return Match(first.seq)
 
     def _of_another_owner(self, live: Live) -> Keyed | None:
         """Requests that are the same but for who owns the name: in one of both runs the gateway did not know it yet.

@@ -11,11 +11,12 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from recordings.columns import Told
 from recordings.frame import Frame
 from recordings.profile import Consumption, Profile, consumption
 from recordings.views import inline_body
 
-ArrivalKind: TypeAlias = Literal["request", "cancel", "answer"]
+ArrivalKind: TypeAlias = Literal["request", "cancel", "answer", "suspension"]
 DeliveryKind: TypeAlias = Literal["message", "stray", "failed", "ended", "timeout"]
 
 LOOSE: frozenset[Consumption] = frozenset(("sticky", "sampled"))
@@ -84,39 +85,10 @@ class Meeting(msgspec.Struct, gc=False):
     """0 where it could not be reached."""
 
 
-class Row(Protocol):
-    """What is read of every frame: a `table.Row`, or a frame itself."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def at(self) -> int: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def way(self) -> str | None: ...
-    @property
-    def peer(self) -> str | None: ...
-    @property
-    def life(self) -> int: ...
-    @property
-    def lane(self) -> str | None: ...
-    @property
-    def re(self) -> int | None: ...
-    @property
-    def parent(self) -> int | None: ...
-    @property
-    def after(self) -> int | None: ...
-    @property
-    def method(self) -> str | None: ...
-    @property
-    def name(self) -> str | None: ...
-
-
 class Source(Protocol):
     """Where frames are had from: a `Lookup`, which keeps none of them in memory."""
 
-    def rows(self) -> Iterable[Row]:
+    def rows(self) -> Iterable[Told]:
         """What is known of every frame, in order."""
         ...
 
@@ -165,6 +137,8 @@ class Script:
         self.passed_on: dict[int, list[int]] = {}
         """Questions that the gateway put to the core because an answer of a peer held them, by that answer."""
         self._passed: dict[int, tuple[int, str]] = {}
+        self.suspensions: dict[int, int] = {}
+        """Requests that the gateway answered with a question of their peer, and that answer."""
         self.given_here: set[int] = set()
         """Requests that the gateway itself gave a result, if only one that asks."""
         self.ends: dict[str, int] = {}
@@ -226,33 +200,42 @@ class Script:
         """What a whole replay has to see, in order."""
         return (arrival for arrival in self.arrivals.values() if not arrival.is_loose)
 
-    def _see(self, frame: Row) -> None:
-        way, kind = frame.way, frame.kind
+    def _see(self, frame: Told) -> None:
+        way = frame.way
         if way == "core>":
             self._from_core(frame)
         elif way == ">peer":
-            if kind == "request":
-                self._arrive(frame, "request", is_own=True)
-                made_by = self.deliveries.get(frame.parent) if frame.parent is not None else None
-                if made_by is not None and made_by.cause is not None:
-                    self._legs.setdefault(made_by.cause, []).append(frame.seq)
-            elif frame.method == CANCELLED and frame.re is not None:
-                self._dropped.setdefault(frame.re, frame.at)
+            self._to_peer(frame)
         elif way == "peer>":
             self._from_peer(frame)
         elif way == ">core":
-            if kind == "error" and frame.re in self.arrivals:
-                self.refusals[frame.re] = frame.seq
-            elif kind == "response" and frame.re in self.arrivals:
-                # The gateway's own answer, or a question that is put to the core as one.
-                self.given_here.add(frame.re)
-            elif kind == "request" and frame.parent is not None:
-                self.passed_on.setdefault(frame.parent, []).append(frame.seq)
-                self._passed[frame.seq] = frame.parent, frame.method or ""
+            self._to_core(frame)
         elif way == "inside":
             self._inside(frame)
 
-    def _from_core(self, frame: Row) -> None:
+    def _to_peer(self, frame: Told) -> None:
+        if frame.kind == "request":
+            self._arrive(frame, "request", is_own=True)
+            made_by = self.deliveries.get(frame.parent) if frame.parent is not None else None
+            if made_by is not None and made_by.cause is not None:
+                self._legs.setdefault(made_by.cause, []).append(frame.seq)
+        elif frame.method == CANCELLED and frame.re is not None:
+            self._dropped.setdefault(frame.re, frame.at)
+
+    def _to_core(self, frame: Told) -> None:
+        if frame.kind == "error" and frame.re in self.arrivals:
+            self.refusals[frame.re] = frame.seq
+        elif frame.kind == "response" and frame.re in self.arrivals:
+            # The gateway's own answer, or a question that is put to the core as one.
+            self.given_here.add(frame.re)
+            if frame.peer:
+                self._arrive(frame, "suspension", is_own=True)
+                self.suspensions[frame.re] = frame.seq
+        elif frame.kind == "request" and frame.parent is not None:
+            self.passed_on.setdefault(frame.parent, []).append(frame.seq)
+            self._passed[frame.seq] = frame.parent, frame.method or ""
+
+    def _from_core(self, frame: Told) -> None:
         if frame.lane:
             self.has_lanes = True
         if frame.kind == "request":
@@ -265,7 +248,7 @@ class Script:
             self._arrive(frame, "cancel")
             self._cancels[frame.re] = frame.seq
 
-    def _arrive(self, frame: Row, kind: ArrivalKind, *, is_own: bool = False) -> None:
+    def _arrive(self, frame: Told, kind: ArrivalKind, *, is_own: bool = False) -> None:
         method = frame.method or ""
         lane = frame.lane or self._lane_of(frame.re if kind != "request" else frame.parent)
         taken: Consumption = (
@@ -297,7 +280,7 @@ class Script:
         delivery = self.deliveries.get(self._passed[seq][0] if seq in self._passed else seq)
         return delivery.lane if delivery is not None else ""
 
-    def _from_peer(self, frame: Row) -> None:
+    def _from_peer(self, frame: Told) -> None:
         if frame.kind == "raw":
             if (self.source.frame(frame.seq).x or {}).get("stream") != "stderr":
                 if frame.parent in self.arrivals:
@@ -327,7 +310,7 @@ class Script:
 
     def _deliver(
         self,
-        frame: Row,
+        frame: Told,
         kind: DeliveryKind,
         cause: int | None,
         *,
@@ -356,7 +339,7 @@ class Script:
             is_question=is_question,
         )
 
-    def _inside(self, frame: Row) -> None:
+    def _inside(self, frame: Told) -> None:
         asked = self.arrivals.get(frame.re) if frame.re is not None else None
         if asked is not None and not asked.peer and frame.peer:
             asked.peer = frame.peer

@@ -29,6 +29,8 @@ from recordings.script import LISTEN, Arrival, Delivery
 
 HANDSHAKES = frozenset(("initialize", "server/discover"))
 """How a core greets depends on its era, which need not be that of the recorded one."""
+UNTOLD = HANDSHAKES | {"ping"}
+"""What no recording has to hold: greetings, and how often a core looks whether we are there."""
 
 
 class Asked(msgspec.Struct, eq=False):
@@ -139,7 +141,7 @@ class Player:
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
             # the others are told of.
-            if not (one.is_own or method in HANDSHAKES or one.instead == "live"):
+            if not (one.is_own or method in UNTOLD or one.instead == "live"):
                 self.divergences.append(one.miss)
             return one
         self._take(one, found, wanted)
@@ -271,6 +273,17 @@ class Player:
                 self._questions[live] = seq
                 self._live_of[seq] = live
                 return
+
+    def suspended(self, live: int | None) -> None:
+        """The core is given a question of a peer as the answer to its request."""
+        one = self._asked.get(live) if live is not None else None
+        seq = (
+            self.script.suspensions.get(one.recorded)
+            if one is not None and one.recorded is not None
+            else None
+        )
+        if seq is not None:
+            self.gate.happened(seq)
 
     def refused(self, live: int | None) -> None:
         """The gateway itself has refused a live request: no peer will be asked."""

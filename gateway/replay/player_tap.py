@@ -104,6 +104,8 @@ class PlayerTap:
                 player.replied(re, body)
         elif way == ">core" and kind == "error":
             player.refused(re)
+        elif way == ">core" and kind == "response" and peer:
+            player.suspended(re)
         else:
             return
         self.playing.wake()

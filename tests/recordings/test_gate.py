@@ -188,3 +188,19 @@ def test_a_recording_without_lanes_is_played_in_lockstep() -> None:
     with_lanes.asks(lane="a")
     without.asks()
     assert (strength_for(with_lanes.script), strength_for(without.script)) == ("causal", "lockstep")
+
+
+def test_what_came_after_a_call_was_suspended_waits_until_it_is() -> None:
+    tape = Tape()
+    asked = tape.asks(lane="a")
+    question = tape.questions(asked)
+    suspended = tape.add(
+        "response", ">core", {"id": 0, "result": {"resultType": "input_required"}}, re=asked, peer="fs"
+    )
+    answer = tape.answers(asked)
+    for strength in ("causal", "lockstep"):
+        one = gate(tape, strength)
+        one.happened(asked)
+        assert released(one) == [question]
+        one.happened(suspended)
+        assert released(one) == [answer]

@@ -252,3 +252,14 @@ def test_contested_are_those_whose_lane_decides_what_comes_of_them() -> None:
     desk.has({"n": 1}, outcome="same")
     contested = {desk.has({"n": 2}), desk.has({"n": 2})}
     assert desk.matcher.contested() == contested
+
+
+def test_what_the_gateway_asks_by_itself_may_have_other_params_since_it_follows_from_the_order_of_others() -> (
+    None
+):
+    desk = Desk()
+    own, cores = desk.has({"uris": ["a", "b"]}, is_own=True), desk.has({"uris": ["a", "b"]})
+    assert seq_of(desk.gets({"uris": ["a"]}, is_own=True)) == own
+    assert why(desk.gets({"uris": ["a"]})) == "changed-params"
+    assert why(desk.gets({"uris": ["b"]}, is_own=True)) == "extra"
+    assert seq_of(desk.gets({"uris": ["a", "b"]})) == cores
