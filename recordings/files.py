@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Generator
 from pathlib import Path
@@ -28,6 +27,9 @@ RESERVE = ".reserve"
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Errors that mean there is no room, and that may pass."""
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+"""Of Linux, for `renameat2`."""
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
@@ -122,6 +124,35 @@ def replacing(directory: int, name: str) -> Generator[int]:
         os.close(fd)
 
 
+def put_in_place(new: Path, path: Path, *, aside: str = "") -> None:
+    """Let a new directory take the place of `path`, and remove what was there.
+
+    Where the system can exchange two names at once, one of the two is there at every moment. Elsewhere there is none
+    for a moment, and whoever is killed then leaves the old one beside, under the name `aside`. Raises `OSError`.
+    """
+    import shutil
+
+    if not path.exists():
+        os.rename(new, path)
+    elif _exchanged(new, path):
+        shutil.rmtree(new, ignore_errors=True)
+    else:
+        old = path.absolute().with_name(aside or f".{path.absolute().name}.{os.getpid()}.old")
+        os.rename(path, old)
+        os.rename(new, path)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two names, on Linux, where the file system can; False where nothing was done."""
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    return rename is not None and not rename(
+        _AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE
+    )
+
+
 def replace(directory: int, name: str, data: bytes) -> None:
     """Give a file new bytes, all or none of them."""
     with replacing(directory, name) as fd:
@@ -197,15 +228,3 @@ def secret_key(path: Path) -> bytes:
     if len(key) != 32:
         raise RecordingError(f"{path} is not a key of 32 bytes", code="invalid_request")
     return key
-
-
-def put_in_place(new: Path, path: Path) -> None:
-    """Let a new recording's directory take the place of another's, if there is one.
-
-    A reader finds the old one or the new one, or for a moment none, and never a mixture.
-    """
-    old = path.absolute().with_name(f".{path.absolute().name}.{os.getpid()}.old")
-    if path.exists():
-        os.rename(path, old)
-    os.rename(new, path.absolute())
-    shutil.rmtree(old, ignore_errors=True)

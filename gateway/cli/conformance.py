@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import typer
 
 from gateway.cli.options import JsonOption, RecordingArgument
-from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, examples, print_json
+from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, examples, print_json, write_file
 from gateway.cli.reading import opened
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
         fixture = captured(opened(recording), out.stem)
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(encoded(fixture))
+        write_file(out, encoded(fixture))
         exact = sum(one.compare == "exact" for one in fixture.requests)
         rest = len(fixture.requests) - exact
         typer.echo(f"{out}: {len(fixture.requests)} requests, {exact} exact, {rest} normalised", err=True)
@@ -201,7 +201,7 @@ def _tell(outcomes: Sequence[tuple[Fixture, list[Failure]]], *, junit: Path | No
     import msgspec
 
     if junit is not None:
-        junit.write_text(_junit(outcomes))
+        write_file(junit, _junit(outcomes))
     if json:
         found = [
             {"scenario_id": fixture.scenario_id, "requests": len(fixture.requests), "failures": failures}

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.table import Table
 
@@ -70,6 +72,15 @@ def print_json(value: Any) -> None:
 
     data = msgspec.json.format(msgspec.json.encode(value), indent=2)
     sys.stdout.write(data.decode() + "\n")
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file that an option names. Raises `CliError` where that cannot be done."""
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise CliError(f"`{path}` cannot be written: {error.strerror}", code=BAD_INPUT) from error
 
 
 def console(*, stderr: bool = False) -> Console:

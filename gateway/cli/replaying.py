@@ -6,6 +6,7 @@ anew.
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from gateway.cli.output import BAD_INPUT, CliError, print_json
+from gateway.cli.output import BAD_INPUT, CliError, print_json, write_file
 from gateway.cli.reading import HEADER, bar, opened, recordings_in, telling
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def serve_it(request: Request) -> int:
     if request.mode == "extend" and target is not None:
         _extended(source, target, reports)
     if not reports:
-        return code
+        # Nobody came: none of it was played.
+        return code or INCOMPLETE
     worst = max(reports, key=lambda found: (found.exit_code == 1, found.exit_code))
     _write(worst, request)
     untouched = worlds[0].shelf.untouched if more and worlds and not request.is_stdio else []
@@ -285,16 +287,29 @@ def _extended(source: Recording, target: Path, reports: list[Report]) -> None:
 
 
 def _new_beside(path: Path) -> Path:
+    """Where a new recording is written; what one that was killed has left there goes."""
+    for left in path.absolute().parent.glob(f".{glob.escape(path.absolute().name)}.*.new"):
+        number = left.suffixes[-2][1:] if len(left.suffixes) > 1 else ""
+        if number.isdecimal() and not _is_running(int(number)):
+            shutil.rmtree(left, ignore_errors=True)
     return path.absolute().with_name(f".{path.absolute().name}.{os.getpid()}.new")
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _put_in_place(new: Path, path: Path) -> None:
     """Let a new recording take the place of another. A reader finds the old one or the new one, never a mixture."""
-    old = path.absolute().with_name(f".{path.absolute().name}.{os.getpid()}.old")
-    if path.exists():
-        os.rename(path, old)
-    os.rename(new, path.absolute())
-    shutil.rmtree(old, ignore_errors=True)
+    from recordings.files import put_in_place
+
+    put_in_place(new, path.absolute(), aside=f".{path.absolute().name}.{os.getpid()}.old")
 
 
 def _write(found: Report, request: Request) -> None:
@@ -303,6 +318,6 @@ def _write(found: Report, request: Request) -> None:
     if request.report is not None:
         import msgspec
 
-        request.report.write_bytes(msgspec.json.format(msgspec.json.encode(as_json(found)), indent=2) + b"\n")
+        write_file(request.report, msgspec.json.format(msgspec.json.encode(as_json(found)), indent=2) + b"\n")
     if request.junit is not None:
-        request.junit.write_text(junit(found))
+        write_file(request.junit, junit(found))

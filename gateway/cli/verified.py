@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.cli.output import DONE, NO, CliError, print_json
+from gateway.cli.output import DONE, NO, CliError, print_json, write_file
 from gateway.cli.reading import bar, telling
 from gateway.cli.tones import show
 
@@ -51,7 +51,7 @@ def run_verify(
         if out is None:
             shutil.rmtree(kept, ignore_errors=True)
     if junit is not None:
-        junit.write_text(drift_junit(drifts, str(source.path)))
+        write_file(junit, drift_junit(drifts, str(source.path)))
     if json:
         print_json(drift_json(drifts, str(source.path)))
     else:

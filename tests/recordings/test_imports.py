@@ -455,6 +455,29 @@ def test_secrets_of_an_imported_file_are_redacted(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.usefixtures("_state")
+@pytest.mark.parametrize("instead", ["[]", '"text"', "5"])
+@pytest.mark.parametrize("member", ["request", "response"])
+def test_an_interaction_of_agent_vcr_whose_messages_are_none_is_an_error_and_no_traceback(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    member: str,
+    instead: str,
+) -> None:
+    tape = json.loads((HERE / "agent-vcr.vcr").read_text())
+    tape["session"]["interactions"][0][member] = json.loads(instead)
+    (tmp_path / "in.vcr").write_text(json.dumps(tape))
+    out = tmp_path / "out"
+    monkeypatch.setattr(sys, "argv", ["tieline", "import", str(tmp_path / "in.vcr"), "--out", str(out)])
+
+    assert main() in (0, 3)
+
+    said = capsys.readouterr().err
+    assert said
+    assert "Traceback" not in said
+
+
+@pytest.mark.usefixtures("_state")
 def test_a_format_can_be_named_and_must_be_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
