@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -47,6 +48,7 @@ Files = Callable[[str], bytes]
 _REFERENCE = re.compile(r"(.*)#([0-9]{1,9})\.([0-9]{1,9})", re.DOTALL)
 _PLACE = re.compile(r"\(byte (\d+)\)")
 _PATH = re.compile(r"(?!.*(?:^|/)\.\.?(?:/|$))[^\x00\\]{1,1024}", re.DOTALL)
+CANCELLED = "notifications/cancelled"
 _ANSWERS = frozenset(("response", "error", "late"))
 
 
@@ -159,6 +161,17 @@ class _Reader:
         self._core_ids = 0
         self._questions = 0
         self._legs: dict[str, int] = {}
+        self._readies = Counter(
+            frame.peer or ""
+            for group in groups
+            for _, operation in group.operations
+            for frame in operation.frames
+            if frame.kind == "ready"
+        )
+        """How often each peer is still to become ready."""
+        self._ready: set[str] = set()
+        self._waiting: dict[str, list[int]] = {}
+        """Requests of the core that wait for their peer to be ready; they are counted when they are sent."""
         self._own: dict[str, int] = {}
         self._core_seen: int | None = None
         self._peer_seen: dict[str, int] = {}
@@ -234,6 +247,7 @@ class _Reader:
         is_root = place == 0 and text.way == "core>" and text.kind == "request"
         if is_root:
             frame.lane = group.lane
+        self._note_life(frame)
         self._name(frame, operation, place)
         self._put_body(frame, text, restorer, file)
         self._put_after(frame, operation)
@@ -256,6 +270,26 @@ class _Reader:
             )
         return self._at[key]
 
+    def _note_life(self, frame: Frame) -> None:
+        """Note whether a peer takes requests, and which of them it does not get any more."""
+        peer = frame.peer or ""
+        if frame.kind == "ready":
+            self._ready.add(peer)
+            self._readies[peer] -= 1
+            self._send(peer)
+        elif frame.kind in ("exit", "close", "restart", "open"):
+            self._ready.discard(peer)
+        elif frame.re is not None and (frame.kind in ("drop", "timeout") or frame.method == CANCELLED):
+            waiting = self._waiting.get(peer, [])
+            if frame.re in waiting:
+                waiting.remove(frame.re)
+
+    def _send(self, peer: str) -> None:
+        """Count what has waited for a peer."""
+        for seq in self._waiting.pop(peer, ()):
+            self._asked[seq].leg = self._leg(peer)
+            self._peer_seen[peer] = seq
+
     def _name(self, frame: Frame, operation: TextOperation, place: int) -> None:
         """Give a message its id: a request the next one of its sender, an answer that of its request."""
         peer = frame.peer or ""
@@ -264,8 +298,10 @@ class _Reader:
             if frame.way == "core>":
                 self._core_ids += 1
                 asked.core = frame.id = self._core_ids
-                if peer:
+                if peer and (peer in self._ready or not self._readies[peer]):
                     asked.leg = self._leg(peer)
+                elif peer:
+                    self._waiting.setdefault(peer, []).append(frame.seq)
             elif frame.way == ">peer":
                 asked.leg = frame.id = self._leg(peer)
             elif frame.way == "peer>":
@@ -280,6 +316,9 @@ class _Reader:
             self._asked[frame.seq] = asked
         elif frame.kind in _ANSWERS:
             asked = self._asked.get(frame.re) if frame.re is not None else None
+            if frame.way == "peer>" and frame.re in self._waiting.get(peer, ()):
+                # It was ready, though nothing says so.
+                self._send(peer)
             if asked is None:
                 frame.id = f"orphan-{frame.seq}"
             else:
@@ -329,7 +368,7 @@ class _Reader:
         asked = self._asked.get(frame.re) if frame.re is not None else None
         if frame.way == "core>":
             frame.after = None if is_own else self._core_seen
-            if peer and frame.kind == "request":
+            if frame.kind == "request" and peer and frame.seq not in self._waiting.get(peer, ()):
                 self._peer_seen[peer] = frame.seq
         elif frame.way == "peer>":
             frame.after = None if is_own else self._peer_seen.get(peer)

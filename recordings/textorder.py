@@ -81,6 +81,8 @@ class _Sorter:
         self._operations: list[Operation] = []
         self._stderr: dict[str, list[Frame]] = {}
         self._first_lane: int | None = None
+        self._starting: set[str] = set()
+        """Peers that are connected to and have not greeted back."""
         self._aside: set[int] = set()
         """Frames of what peers did of themselves."""
 
@@ -91,6 +93,10 @@ class _Sorter:
             return
         if frame.lane and self._first_lane is None:
             self._first_lane = frame.seq
+        if frame.kind in ("spawn", "open"):
+            self._starting.add(frame.peer or "")
+        elif frame.kind in ("exit", "close", "restart"):
+            self._starting.discard(frame.peer or "")
         if frame.way == "core>" and frame.after is not None:
             self._seen(frame.after)
         known = next(
@@ -113,6 +119,8 @@ class _Sorter:
             self._of[frame.seq] = host
         else:
             self._begin(frame, lane=frame.lane or "")
+        if frame.kind == "ready":
+            self._starting.discard(frame.peer or "")
 
     def _seen(self, seq: int) -> None:
         """The core has been given a frame: an answer that the gateway got to its own question has stood for one to the
@@ -134,17 +142,17 @@ class _Sorter:
             operation.done = frame.seq
 
     def _host(self, frame: Frame) -> Operation | None:
-        """The open operation during which a peer does something of itself: the last one that is its peer's, or else
-        the last one that the gateway answers."""
+        """The open operation during which a peer does something of itself.
+
+        The last one that is its peer's, or else the last one that the gateway answers. While the peer is starting: the
+        first of all these, for whose sake it is started; the others wait for it.
+        """
         if frame.way == "core>":
             return None
-        best: Operation | None = None
-        for operation in self._open.values():
-            if operation.peer == (frame.peer or "") or not operation.peer:
-                rank = (bool(operation.peer), operation.root.seq)
-                if best is None or rank > (bool(best.peer), best.root.seq):
-                    best = operation
-        return best
+        fitting = (each for each in self._open.values() if each.peer in ("", frame.peer or ""))
+        if frame.peer in self._starting:
+            return min(fitting, key=lambda each: each.root.seq, default=None)
+        return max(fitting, key=lambda each: (bool(each.peer), each.root.seq), default=None)
 
     def laid(self) -> Laid:
         """All that was taken, laid out."""

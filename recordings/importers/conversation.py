@@ -145,7 +145,11 @@ class _Conversation(Greeter):
             name=said.name or (name if isinstance(name, str) else None),
             lane=said.lane or params.meta.lane,
         )
-        peer.open[key] = Asked(seq, method, key[1], peer.leg(), token=params.meta.token)
+        asked = peer.open[key] = Asked(seq, method, key[1], token=params.meta.token)
+        if peer.era is None and peer.name in self._greeted_first:
+            peer.waiting.append(asked)
+            return
+        asked.leg = peer.leg()
         peer.delivered = seq
 
     def _core_noted(self, peer: Party, said: Said, method: str, envelope: Envelope) -> None:
@@ -164,10 +168,13 @@ class _Conversation(Greeter):
             reason = params.reason if isinstance(params.reason, str) else ""
             self.add("notification", "core>", said.body, peer=peer, method=method, re=asked.seq)
             self.add("drop", "inside", peer=peer, re=asked.seq, x={"reason": reason})
+            asked.cancelled = True
+            if asked in peer.waiting:
+                peer.waiting.remove(asked)
+                return
             about = {"requestId": asked.leg, "reason": reason}
             body = msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": about})
             self.add("notification", ">peer", body, peer=peer, method=method, re=asked.seq, flags=OWN)
-            asked.cancelled = True
             return
         self.add("notification", "core>", said.body, method=method)
         self.add("notification", ">peer", said.body, peer=peer, method=method, flags=OWN)

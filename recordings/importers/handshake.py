@@ -5,6 +5,7 @@ Owns which frames a greeting becomes in either era.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from recordings.importers.messages import (
     SERVER_KEY,
     VERSION_KEY,
     Envelope,
+    Said,
     answer_of,
     envelope_of,
     hello_of,
@@ -36,8 +38,24 @@ _FEATURES = {
 }
 
 
+def greeted_first(messages: Iterable[Said]) -> frozenset[str]:
+    """The servers that are greeted before they have said anything, also where the core asked them before that."""
+    found: dict[str, bool] = {}
+    for said in messages:
+        if said.peer and said.peer not in found:
+            envelope = envelope_of(said.body)
+            is_greeting = envelope is not None and envelope.method in GREETINGS and said.side != "peer"
+            if is_greeting or said.side == "peer":
+                found[said.peer] = is_greeting
+    return frozenset(peer for peer, is_first in found.items() if is_first)
+
+
 class Greeter(Writer):
     """Writes the frames of handshakes."""
+
+    def __init__(self, messages: list[Said], *, transport: str, started: int | None) -> None:
+        super().__init__(messages, transport=transport, started=started)
+        self._greeted_first = greeted_first(messages)
 
     def greet(
         self,
@@ -103,10 +121,14 @@ class Greeter(Writer):
                 flags=OWN,
             )
         self.add("ready", "inside", peer=peer, x={"era": peer.era, "version": version})
+        for asked in peer.waiting:
+            asked.leg = peer.leg()
+            peer.delivered = asked.seq
+        peer.waiting.clear()
 
     def meet(self, peer: Party, version: str, header: str) -> None:
         """Make up the handshake of a peer of which the file tells none: without it, nobody could be asked."""
-        if peer.opened:
+        if peer.opened or peer.name in self._greeted_first:
             return
         self.lacks.append(
             f"the handshake with `{peer.name}`: one was made up, with the capabilities whose methods were used"

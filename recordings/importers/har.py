@@ -17,7 +17,7 @@ from recordings.header import Header
 from recordings.importers.base import Imported, Source, decoded, moment
 from recordings.importers.conversation import told
 from recordings.importers.http import Exchange, talk_of
-from recordings.importers.messages import Said, Side, envelope_of
+from recordings.importers.messages import Said, Side, envelope_of, with_id
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -181,6 +181,9 @@ def _of_ours(entries: list[_Entry]) -> tuple[list[Said], int | None]:
         asks, answers = envelope_of(asked), envelope_of(answer)
         if asks is None or not isinstance(asks.method, str):
             continue
+        if asker == "gateway":
+            # The core may have asked under the same number before this was answered.
+            asked = with_id(asked, f"leg-{ours.seq}")
         name = unquote(url.path.removeprefix(f"/{asks.method}").removeprefix("/")) or None
         placed.append((ours.seq, _said(asker, asked, peer, at, ours.lane, name)))
         if answers is not None and ours.answer is not None:

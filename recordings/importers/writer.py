@@ -48,6 +48,8 @@ class Party:
     """How many requests the gateway has sent there."""
     open: dict[Key, Asked] = field(default_factory=dict[Key, Asked])
     asks: dict[Key, Asked] = field(default_factory=dict[Key, Asked])
+    waiting: list[Asked] = field(default_factory=list[Asked])
+    """Requests of the core that are given to the server once it has greeted back."""
     listed: bool = False
     called: bool = False
 
