@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 
 from gateway.config.recorded import config_of
@@ -31,6 +32,7 @@ def assert_same(pairing: Pairing, frames: list[Frame]) -> None:
     assert pairing.paired == pairing.count == len(frames)
 
 
+@pytest.mark.timeout(240)
 @settings(max_examples=1000, deadline=None, derandomize=True)
 @given(plans((*CALM, *STORMS), most=25))
 def test_a_driven_session_comes_out_as_it_was_recorded_and_so_does_what_came_out(plan: Plan) -> None:
