@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
 
 from gateway.calls import translate
 from gateway.calls.admission import admit
@@ -17,7 +16,7 @@ from gateway.calls.asks import Asks
 from gateway.calls.call import Call, Reply, Shape
 from gateway.calls.catalog import Catalog
 from gateway.calls.concern import LISTEN
-from gateway.calls.core_state import Core, mcp_token
+from gateway.calls.core_state import Core
 from gateway.calls.faults import broken_promise, late
 from gateway.calls.flows import Flows
 from gateway.calls.listen import Listens
@@ -28,6 +27,7 @@ from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
 from gateway.calls.straight import LANE_MARK, goes_straight
 from gateway.calls.subscribe import Subscriptions
+from gateway.calls.wording import worded
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault, unrecorded
 from gateway.protocol.jsonrpc import Envelope
@@ -311,7 +311,7 @@ class Session:
             return
         call.deadline = 0 if call.method == "subscriptions/listen" else self.tap.at + peer.timeout_ns
         try:
-            params = self._translated(call, peer)
+            params = worded(call, peer, same=self._same)
         except msgspec.DecodeError as fault:
             why = f"`params` of `{call.method}` are malformed: {fault}"
             self.answered(call, Reply(fault=bad_params(why)))
@@ -319,35 +319,6 @@ class Session:
         if not self.exchange.is_watching:
             self.exchange.watch()
         peer.send_call(call, params)
-
-    def _translated(self, call: Call, peer: Peer) -> bytes:
-        """Return the params of a call as the peer's era writes them, with the peer's own progress token."""
-        params = call.params
-        core = call.core
-        if core is not None:
-            if core.era == peer.era:
-                call.shape = self._same
-            elif peer.is_modern:
-                call.shape = "to_modern"
-                params = translate.stamp_meta(bytes(params), self.stamp(core, peer))
-            else:
-                call.shape = "to_legacy"
-                params = translate.without_connection_meta(bytes(params))
-                if call.level:
-                    self.flows.lower_level(peer, call.level)
-        elif peer.is_modern:
-            params = translate.stamp_meta(bytes(params), peer.own_stamp())
-        if call.token is not None:
-            call.peer_id = peer.next_id()
-            params, _ = mcp_token(bytes(params), call.peer_id)
-        return params
-
-    def stamp(self, core: Core, peer: Peer) -> dict[str, Raw]:
-        """Return the `_meta` with which a modern peer is told of a legacy core."""
-        client = core.client or peer.client
-        return translate.client_stamp(
-            peer.version, client.info, client.capabilities, core.level or mcp.DEFAULT_LOG_LEVEL
-        )
 
     def drop(self, call: Call, reason: str) -> None:
         """Stop waiting for a call, and tell the peer."""
