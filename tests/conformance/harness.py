@@ -24,6 +24,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from gateway.replay.driven import driven
+from recordings.reader import open_recording
 from tests import tooling
 from tests.conformance import scoring
 from tests.conformance.scoring import REVISIONS, Row, Score
@@ -197,10 +199,19 @@ async def run_server_row(row: Row, folder: Path, timeout_ms: int) -> None:
             row, url, folder, "recorded" if row.southbound == "replay" else "results", timeout_ms
         )
     if row.southbound == "replay":
+        await asyncio.to_thread(_drive, folder / "recordings")
         # The server has ended with the stack: what answers now is its recordings.
         arguments = ["replay", str(folder / "recordings"), "--http", "0", "--insecure-loopback"]
         async with tieline(arguments, folder) as url:
             await _score_server(row, url, folder, "results", timeout_ms)
+
+
+def _drive(recordings: Path) -> None:
+    """Play every recorded session whole: what the gateway said and decided comes again, frame by frame."""
+    for header in sorted(recordings.glob("*/recording.json")):
+        report = driven(open_recording(header.parent))
+        if report.exit_code:
+            raise RowError(f"{header.parent} is {report.verdict} when it is driven")
 
 
 async def _score_server(row: Row, url: str, folder: Path, results: str, timeout_ms: int) -> None:
