@@ -105,6 +105,8 @@ class Player:
         """Live number of a peer's message to the recorded one."""
         self._questions: dict[int, int] = {}
         """Live number of a question to its recorded one."""
+        self._suspended: dict[int, int] = {}
+        """Live frames that have given the core questions, and the requests that they were given for."""
         self._answered: set[int] = set()
         self._acts: deque[Act] = deque()
         self._contested: list[int] | None = None
@@ -226,7 +228,7 @@ class Player:
         if recorded is None:
             return
         answer = self.script.answer_of(recorded)
-        if answer is None:
+        if answer is None or answer in self._answered:
             return
         self._answered.add(answer)
         self.gate.happened(answer)
@@ -274,16 +276,30 @@ class Player:
                 self._live_of[seq] = live
                 return
 
-    def suspended(self, live: int | None) -> None:
-        """The core is given a question of a peer as the answer to its request."""
+    def goes_on(self, live: int, parent: int | None) -> bool:
+        """The core comes back with answers, after `parent` had given it questions.
+
+        That is the request of before where the core of the recording was asked by messages of their own; False where
+        it is a recorded request itself.
+        """
+        before = self._suspended.get(parent) if parent is not None else None
+        if before is None or before not in self._asked or self.script.suspensions:
+            return False
+        self._asked[live] = self._asked[before]
+        return True
+
+    def suspended(self, live: int | None, seq: int) -> None:
+        """The core is given a question of a peer as the answer to its request, by the frame `seq`."""
         one = self._asked.get(live) if live is not None else None
-        seq = (
+        if live is not None:
+            self._suspended[seq] = live
+        then = (
             self.script.suspensions.get(one.recorded)
             if one is not None and one.recorded is not None
             else None
         )
-        if seq is not None:
-            self.gate.happened(seq)
+        if then is not None:
+            self.gate.happened(then)
 
     def refused(self, live: int | None) -> None:
         """The gateway itself has refused a live request: no peer will be asked."""

@@ -96,7 +96,11 @@ class PlayerTap:
             if way == ">core":
                 player.passed_on(seq, parent, method)
                 return
-            self._asked(seq, way, body, peer, method, name, lane)
+            if not (way == "core>" and player.goes_on(seq, parent)):
+                self._asked(seq, way, body, peer, method, name, lane)
+        elif way == ">peer" and kind in ("response", "error"):
+            # Of a modern core, the answer is a part of the request with which it comes back.
+            player.replied(re, body)
         elif way == "core>":
             if method == "notifications/cancelled" or kind == "close":
                 player.cancelled(re)
@@ -105,7 +109,7 @@ class PlayerTap:
         elif way == ">core" and kind == "error":
             player.refused(re)
         elif way == ">core" and kind == "response" and peer:
-            player.suspended(re)
+            player.suspended(re, seq)
         else:
             return
         self.playing.wake()

@@ -14,7 +14,7 @@ import pytest
 
 from recordings.files import put_in_place
 from tests.processes.gateway_kit import TIELINE
-from tests.processes.replay_kit import Call, ask, program, recorded, tieline, tree, varied
+from tests.processes.replay_kit import Call, ask, played, program, recorded, report, tieline, tree, varied
 
 SESSION: tuple[Call, ...] = (("tools/list", {}), ("get", {"key": "a"}), ("elicit", {}), ("get", {"key": "b"}))
 
@@ -145,3 +145,12 @@ def test_a_rewrite_that_is_killed_leaves_the_recording_as_it_was_and_the_next_on
     assert tree(session) != before
     assert not [one for one in tmp_path.iterdir() if one.name.startswith(".")]
     assert tieline("replay", session, "--drive", cwd=tmp_path).returncode == 0
+
+
+def test_a_modern_core_answers_questions_of_a_recording_of_a_legacy_one(kept: Path, tmp_path: Path) -> None:
+    """The answer of before is `accept` without words; here it has a name, which is the one difference."""
+    out = tmp_path / "report.json"
+    served = played(tmp_path, ["replay", kept, "--report", out], *SESSION[1:], modern=True)
+    assert served.texts == ["value of a", "hello null", "value of b"]
+    (divergence,) = report(out)["divergences"]
+    assert (divergence["class"], divergence["method"]) == ("answer-differs", "elicitation/create")
