@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.calls.call import Call, Reply
+from gateway.calls.concern import LISTEN
 from gateway.calls.declared import declares
+from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
@@ -38,8 +40,6 @@ MOST_HELD_BYTES = 4 * 1024 * 1024
 """Messages, and bytes of them, that wait for a core to say that it is initialized; more are dropped and counted."""
 BATCHES = "2025-03-26"
 """The one revision in which a message may be a batch."""
-LEAVING_S = 1.5
-"""How long a core that has sent its last message may still wait for answers: less than clients take to end us."""
 
 
 class Asked:
@@ -83,8 +83,8 @@ class Core:
         self._dropped = 0
         self.delivered: int | None = None
         self.is_full = False
-        self.is_leaving = False
-        """Whether it has sent its last message and only waits for answers."""
+        self.leaving: Leaving | None = None
+        """Set once it has sent its last message and only waits for answers."""
         self.is_closed = False
         self._next_ask = 0
         self._most_depth = session.config.limits.max_json_depth
@@ -128,11 +128,14 @@ class Core:
 
     def sent_all(self) -> bool:
         """The core has sent its last message; True while it is owed answers, and the connection is to stay."""
-        if not self.open or self.is_closed:
+        if self.is_closed or not self.owed():
             return False
-        self.is_leaving = True
-        self.session.exchange.host.later(LEAVING_S, self.link.close)
+        self.leaving = Leaving(self)
         return True
+
+    def owed(self) -> list[Call]:
+        """The calls whose answers it waits for: all that are open, but for those that have no end of their own."""
+        return [call for call in self.open.values() if call.method != LISTEN]
 
     def closed(self, fault: TransportError | None) -> None:
         """The connection has ended: nobody waits for the answers any more."""
@@ -145,7 +148,7 @@ class Core:
         """Send the answer to one of its requests, written whole."""
         self.delivered = seq
         self.link.send(message, Stamp(kind="response", id=id_, status=status) if self.link.stamped else None)
-        if self.is_leaving and not self.open:
+        if self.leaving is not None and not self.owed():
             self.link.close()
 
     def refuse(self, id_: Id | None, fault: Fault, *, re: int | None = None) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gateway.calls.catalog import Judge
-from gateway.calls.concern import LISTEN
 from gateway.calls.core_state import Core
 from gateway.calls.handshake import Handshake
 from gateway.calls.manners import Manners
@@ -102,10 +101,10 @@ class Exchange:
             peer.stop()
 
     def drain(self) -> int:
-        """Take no new calls; return how many are still in flight."""
+        """Take no new calls; return how many are still in flight, of cores that do not overstay."""
         self.is_draining = True
         cores = (core for session in self.sessions for core in session.cores)
-        return sum(call.method != LISTEN for core in cores for call in core.open.values())
+        return sum(len(core.owed()) for core in cores if core.leaving is None or not core.leaving.overstays)
 
     def seats_for(self, session: Session) -> dict[str, Seat]:
         """Return a table for a new session: its own places, and the shared peers in theirs."""

@@ -91,7 +91,7 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         or not session.is_straight
         or core_id.__class__ is not int
         or core.open.get(core_id) is not call  # pyright: ignore[reportArgumentType]
-        or core.is_leaving
+        or core.leaving is not None
         or core.link.stamped
         or peer.life != 1
         or envelope.jsonrpc != "2.0"

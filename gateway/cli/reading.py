@@ -129,7 +129,7 @@ def cells(row: Row) -> dict[str, str]:
 
 def _fact(frame: Frame) -> str:
     facts = frame.x or {}
-    for name in ("why", "reason", "error", "code", "signal", "pid", "notice"):
+    for name in ("why", "reason", "error", "code", "signal", "pid", "notice", "left_unanswered"):
         if name in facts:
             return f"{name} {facts[name]}"
     if frame.kind == "raw":
