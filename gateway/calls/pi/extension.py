@@ -1,0 +1,459 @@
+"""The life of one connection to an extension that speaks the Pi protocol, as the host lives it.
+
+Owns who may say what when: the handshake, the phases, questions in both directions, cancellation, deadlines and what
+becomes of everything when the connection goes. What arrives and what time it is come in as arguments; what is to
+happen goes out as a list of effects. Whether a host call may be made is asked of `judge`, and served elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from gateway.calls.pi import events
+from gateway.calls.pi.effects import (
+    Asked,
+    CloseInput,
+    Dropped,
+    Effect,
+    Ended,
+    EndProcess,
+    Failed,
+    Logged,
+    Refused,
+    Registered,
+    Send,
+    Updated,
+)
+from gateway.calls.pi.errors import fault_of
+from gateway.calls.pi.host_calls import HostCalls, credits_of
+from gateway.calls.pi.offer import Offer, offer_of
+from gateway.calls.pi.questions import Kind, Question, Questions
+from gateway.calls.pi.refusals import refuse, refuse_call
+from gateway.protocol import pi
+from gateway.protocol.errors import Code, Fault
+from gateway.protocol.pi import BadPiMessage, Message, Salvaged
+from gateway.protocol.pi_messages import (
+    EMPTY,
+    VERSIONS,
+    Error,
+    EventHook,
+    HostCall,
+    Log,
+    Payload,
+    Register,
+    SlashCommand,
+    SlashResult,
+    ToolCall,
+    ToolResult,
+)
+
+State: TypeAlias = Literal["registering", "loading", "running", "closing", "closed"]
+"""`registering`: nothing was heard yet. `loading`: it is registered, and may register again. `running`: from
+`session_start` on. `closing`: from `session_shutdown` on."""
+
+ANSWERS: Final[dict[str, Kind]] = {
+    "tool_result": "tool_call",
+    "slash_result": "slash_command",
+    "event_hook": "event_hook",
+}
+_MS: Final = 1_000_000
+_S: Final = 1_000_000_000
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one extension may take. Times are nanoseconds."""
+
+    register_ns: int = 10 * _S
+    """From the start to the first registration."""
+    host_call_ns: int = 120 * _S
+    """How long a host call takes at most; its own `timeout_ms` can only shorten that."""
+    cancel_ns: int = 5 * _S
+    """How long a cancelled call has left for its one result."""
+    shutdown_ns: int = 5 * _S
+    """From `session_shutdown` to the end of the process group."""
+    questions: int = 256
+    host_calls: int = 64
+    """How many may be open at once, of ours and of the extension's."""
+    most_bytes: int = pi.MAX_BYTES
+    most_depth: int = pi.MAX_DEPTH
+
+
+class Extension:
+    """One connection, from its opening at `now` to its end. Times are monotonic nanoseconds."""
+
+    def __init__(
+        self,
+        name: str,
+        now: int,
+        *,
+        judge: Callable[[HostCall], Fault | None],
+        limits: Limits | None = None,
+    ) -> None:
+        self.name = name
+        self.judge = judge
+        self.limits = limits or Limits()
+        self.state: State = "registering"
+        self.offer: Offer | None = None
+        self.questions = Questions()
+        self.host_calls = HostCalls(self.limits.most_bytes)
+        self._deadline: int | None = now + self.limits.register_ns
+        """When the handshake or the shutdown has taken too long."""
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When `expired` has something to do; None while nothing waits."""
+        due = (self._deadline, self.questions.next_deadline, self.host_calls.next_deadline)
+        return min((at for at in due if at is not None), default=None)
+
+    # What arrives.
+
+    def received(self, data: bytes, now: int) -> list[Effect]:
+        """Take one whole message."""
+        if self.state == "closed":
+            known = pi.salvage(data)
+            return [Dropped(flag="late", reason="closed", id=known.id, type=known.type)]
+        if len(data) > self.limits.most_bytes:
+            return self.too_long(data, len(data))
+        try:
+            message = pi.read(data, self.limits.most_depth)
+        except BadPiMessage as bad:
+            return self._bad(bad)
+        body = message.body
+        if isinstance(body, Register):
+            return self._registers(message, body)
+        if self.state in ("registering", "loading"):
+            return self._too_early(message)
+        if isinstance(body, ToolResult | SlashResult):
+            return self._answers(message, body)
+        if isinstance(body, EventHook):
+            return self._event(message, body, now)
+        if isinstance(body, HostCall):
+            return self._asks(message, body, now)
+        if isinstance(body, Log):
+            return self._logs(message, body)
+        if isinstance(body, Error):
+            return self._complains(message, body)
+        return self._refuse(
+            message.id, message.type, "wrong_direction", f"an extension does not send `{message.type}`"
+        )
+
+    def too_long(self, head: bytes, size: int) -> list[Effect]:
+        """A message was longer than allowed and skipped; `head` is how it began."""
+        why = f"a message of {size} bytes, where {self.limits.most_bytes} are allowed"
+        return self._damaged("message_too_large", why, pi.salvage(head))
+
+    def expired(self, now: int) -> list[Effect]:
+        """Do what is due: called when `next_deadline` has come, and harmless before."""
+        effects: list[Effect] = []
+        for question in self.questions.due(now):
+            self.questions.given_up(question)
+            effects.append(self._timed_out(question))
+            if not question.is_cancelled:
+                effects.append(self._cancellation(question))
+        effects += self.host_calls.expired(now)
+        if self._deadline is not None and now >= self._deadline:
+            self._deadline = None
+            if self.state == "closing":
+                effects.append(EndProcess())
+            elif self.state == "registering":
+                fault = self._fault("timeout", "not_registered", "did not register in time")
+                effects += [*self._all_over(fault), Failed(fault=fault)]
+        return effects
+
+    def closed(self, fault: Fault | None = None) -> list[Effect]:
+        """The connection is gone: end everything that was open."""
+        if self.state == "closed":
+            return []
+        return self._all_over(fault or self._fault("io", "peer_closed", "has closed its connection"))
+
+    # What the host wants.
+
+    def start(self, data: Raw = EMPTY) -> list[Effect] | Fault:
+        """Tell the extension that the session runs: from now on it may ask. Its registration was accepted."""
+        if self.state != "loading":
+            return self._fault("invalid_request", "not_loading", f"cannot start while {self.state}")
+        self.state = "running"
+        return [self._tell(events.SESSION_START, data)]
+
+    def call_tool(
+        self, name: str, given: Raw, deadline_ns: int, context: Raw = EMPTY
+    ) -> list[Effect] | Fault:
+        """Have a tool run. The first effect's id is the call's key."""
+        if self.offer is not None and name not in self.offer.tools:
+            return self._fault("invalid_request", "unknown_tool", f"has no tool {name[:64]!r}")
+        return self._ask(
+            "tool_call",
+            name,
+            deadline_ns,
+            lambda id_: ToolCall(
+                call_id=id_, name=name, input=given, context=UNSET if context is EMPTY else context
+            ),
+        )
+
+    def run_command(
+        self, name: str, args: list[str], deadline_ns: int, given: Raw | UnsetType = UNSET
+    ) -> list[Effect] | Fault:
+        """Have a command run. The first effect's id is the call's key."""
+        if self.offer is not None and name not in self.offer.commands:
+            return self._fault("invalid_request", "unknown_command", f"has no command {name[:64]!r}")
+        body = SlashCommand(name=name, args=args or UNSET, input=given)
+        return self._ask("slash_command", name, deadline_ns, lambda _: body)
+
+    def ask_hook(self, event: str, data: Raw, deadline_ns: int) -> list[Effect] | Fault:
+        """Ask a hook for its decision. The first effect's id is the call's key."""
+        if not self.hears(event):
+            return self._fault("invalid_request", "not_hooked", f"has no hook for {event[:64]!r}")
+        return self._ask("event_hook", event, deadline_ns, lambda _: EventHook(event=event, data=data))
+
+    def tell(self, event: str, data: Raw = EMPTY) -> list[Effect] | Fault:
+        """Tell a hook something that takes no answer."""
+        if self.state != "running":
+            return self._fault("invalid_request", "not_running", f"takes no events while {self.state}")
+        if not self.hears(event):
+            return self._fault("invalid_request", "not_hooked", f"has no hook for {event[:64]!r}")
+        return [self._tell(event, data)]
+
+    def hears(self, event: str) -> bool:
+        """Whether the extension has a hook for an event."""
+        return self.offer is not None and event in self.offer.hooks
+
+    def cancel(self, key: str, now: int) -> list[Effect]:
+        """Tell the extension that nobody waits for a call of ours. It still ends once: with a result, or in time."""
+        question = self.questions.open.get(key)
+        if question is None or question.is_cancelled:
+            return []
+        question.is_cancelled = True
+        question.deadline_ns = min(question.deadline_ns, now + self.limits.cancel_ns)
+        return [self._cancellation(question)]
+
+    def answer(self, call_id: str, output: Raw = EMPTY, fault: Fault | None = None) -> list[Effect]:
+        """End a host call, the first time. Where chunks were sent, this is the last one."""
+        return self.host_calls.answer(call_id, output, fault)
+
+    def chunk(self, call_id: str, output: Raw) -> list[Effect] | None:
+        """Send a part of what a host call gives. None: the extension takes no more until it gives credits."""
+        return self.host_calls.chunk(call_id, output)
+
+    def shut_down(self, now: int, data: Raw = EMPTY) -> list[Effect]:
+        """Tell the extension that the session ends, and close. Calls that are open can end until it has gone."""
+        if self.state in ("closing", "closed"):
+            return []
+        told = [self._tell(events.SESSION_SHUTDOWN, data)] if self.state == "running" else []
+        self.state = "closing"
+        self._deadline = now + self.limits.shutdown_ns
+        return [*told, CloseInput()]
+
+    # The handshake.
+
+    def _registers(self, message: Message, body: Register) -> list[Effect]:
+        if self.state == "closing":
+            return self._refuse(message.id, message.type, "shutting_down", "the session is over")
+        offer = offer_of(body)
+        before = self.offer
+        if isinstance(offer, Offer) and before is not None and offer.name != before.name:
+            offer = self._fault(
+                "invalid_request", "renamed", f"is registered as {before.name[:64]!r} and keeps that name"
+            )
+        if isinstance(offer, Fault):
+            refused = refuse(message.id, message.type, offer)
+            if offer.reason == "api_version" and before is None:
+                return [*refused, *self._all_over(offer), Failed(fault=offer)]
+            return refused
+        self.offer = offer
+        if self.state == "registering":
+            self.state = "loading"
+            self._deadline = None
+        return [Registered(offer=offer, again=before is not None)]
+
+    def _too_early(self, message: Message) -> list[Effect]:
+        why = "not while loading: before `session_start` an extension may only register"
+        if isinstance(message.body, HostCall):
+            fault = Fault(code="invalid_request", message=why, reason="loading", peer=self.name)
+            return refuse_call(message.id, message.body, fault)
+        return self._refuse(message.id, message.type, "loading", why)
+
+    # Answers to us.
+
+    def _answers(self, message: Message, body: ToolResult | SlashResult) -> list[Effect]:
+        question = self.questions.open.get(message.id)
+        if question is None:
+            return [self._dropped(message, "no_open_call")]
+        if question.kind != ANSWERS[message.type] or (
+            isinstance(body, ToolResult) and body.call_id != question.id
+        ):
+            # Somebody else's result, or made up. What was asked can still be answered.
+            return [Dropped(flag="orphan", reason="forged", id=message.id, type=message.type)]
+        self.questions.answered(question)
+        return [
+            Ended(
+                key=question.id,
+                output=body.output,
+                is_error=body.is_error,
+                was_cancelled=question.is_cancelled,
+            )
+        ]
+
+    def _event(self, message: Message, body: EventHook, now: int) -> list[Effect]:
+        if body.event == events.CANCEL:
+            return self._cancels(message, body, now)
+        if body.event == events.CREDIT:
+            return self._grants(message, body)
+        question = self.questions.open.get(message.id)
+        if question is None:
+            return [self._dropped(message, "no_open_call")]
+        if question.kind != "event_hook" or question.name != body.event:
+            return [Dropped(flag="orphan", reason="forged", id=message.id, type=message.type)]
+        self.questions.answered(question)
+        return [Ended(key=question.id, output=events.decision(body), was_cancelled=question.is_cancelled)]
+
+    def _complains(self, message: Message, body: Error) -> list[Effect]:
+        question = self.questions.open.get(message.id)
+        if question is None:
+            return [self._dropped(message, "error")]
+        self.questions.answered(question)
+        return [Ended(key=question.id, fault=fault_of(body, self.name), was_cancelled=question.is_cancelled)]
+
+    # What the extension wants.
+
+    def _asks(self, message: Message, call: HostCall, now: int) -> list[Effect]:
+        if self.state == "closing":
+            fault = self._fault("io", "shutting_down", "is being shut down and may ask no more")
+            return refuse_call(message.id, call, fault)
+        if self.host_calls.knows(call.call_id):
+            # A result under this call id would pass for the other call's.
+            why = f"there is or was a call {call.call_id[:64]!r} already"
+            return self._refuse(message.id, message.type, "call_id_in_use", why)
+        if len(self.host_calls.open) >= self.limits.host_calls:
+            fault = self._fault("io", "overloaded", "has too many host calls open")
+            return refuse_call(message.id, call, msgspec.structs.replace(fault, retryable=True))
+        try:
+            granted = credits_of(message.payload)
+        except msgspec.ValidationError as bad:
+            fault = Fault(code="invalid_request", message=f"`backpressure`: {bad}", reason="shape")
+            return refuse_call(message.id, call, fault)
+        refusal = self.judge(call)
+        if refusal is not None:
+            return refuse_call(message.id, call, refusal)
+        most = self.limits.host_call_ns
+        wanted = most if isinstance(call.timeout_ms, UnsetType) else min(call.timeout_ms * _MS, most)
+        self.host_calls.begin(message.id, call, granted, now + wanted)
+        return [Asked(id=message.id, call=call, deadline_ns=now + wanted)]
+
+    def _cancels(self, message: Message, body: EventHook, now: int) -> list[Effect]:
+        cancel = events.read_cancel(body)
+        if isinstance(cancel, str):
+            return self._refuse(message.id, message.type, "malformed", cancel)
+        found = self.host_calls.cancel(cancel.call_id, cancel.cancel_token, now + self.limits.cancel_ns)
+        return found or [self._stale(message, cancel.call_id)]
+
+    def _grants(self, message: Message, body: EventHook) -> list[Effect]:
+        credit = events.read_credit(body)
+        if isinstance(credit, str):
+            return self._refuse(message.id, message.type, "malformed", credit)
+        return self.host_calls.credit(credit.call_id, credit.credits) or [
+            self._stale(message, credit.call_id)
+        ]
+
+    def _logs(self, message: Message, body: Log) -> list[Effect]:
+        if body.event != events.UPDATE:
+            return [Logged(log=body)]
+        key = body.correlation.tool_call_id
+        question = self.questions.open.get(key) if isinstance(key, str) else None
+        if question is None or question.kind != "tool_call":
+            flag = "late" if isinstance(key, str) and self.questions.has_used(key) else "orphan"
+            return [Dropped(flag=flag, reason="no_open_call", id=message.id, type=message.type)]
+        return [Updated(key=question.id, log=body)]
+
+    # What is against the rules.
+
+    def _bad(self, bad: BadPiMessage) -> list[Effect]:
+        if bad.reason != "version" or self.state != "registering":
+            return self._damaged(bad.reason, bad.message, bad.salvaged)
+        fault = Fault(
+            code="invalid_request",
+            message=f"{self.name} speaks another version; spoken here: {', '.join(VERSIONS)}",
+            reason="version",
+            peer=self.name,
+            details={"spoken": list(VERSIONS)},
+        )
+        refused = refuse(bad.salvaged.id, bad.salvaged.type, fault)
+        return [*refused, *self._all_over(fault), Failed(fault=fault)]
+
+    def _damaged(self, reason: str, why: str, known: Salvaged) -> list[Effect]:
+        """A message that cannot be taken: whoever waits for it is told, else whoever sent it."""
+        reason = reason.replace("-", "_")
+        question = self.questions.open.get(known.id) if known.id is not None else None
+        if question is None or ANSWERS.get(known.type) != question.kind:
+            return self._refuse(known.id, known.type, reason, why)
+        self.questions.answered(question)
+        fault = self._fault("io", reason, f"gave an answer that cannot be read: {why}", "unknown")
+        return [
+            Refused(fault=fault, id=known.id, type=known.type),
+            Ended(key=question.id, fault=fault, was_cancelled=question.is_cancelled),
+        ]
+
+    def _refuse(self, id_: str | None, type_: str, reason: str, why: str) -> list[Effect]:
+        return refuse(id_, type_, Fault(code="invalid_request", message=why, reason=reason, peer=self.name))
+
+    def _dropped(self, message: Message, reason: str) -> Dropped:
+        return Dropped(flag=self.questions.flag(message.id), reason=reason, id=message.id, type=message.type)
+
+    def _stale(self, message: Message, call_id: str) -> Dropped:
+        """A cancellation of what has ended, or was cancelled before, or credit for it."""
+        flag = "late" if self.host_calls.knows(call_id) else "orphan"
+        return Dropped(flag=flag, reason="no_open_call", id=message.id, type=message.type)
+
+    # What is sent.
+
+    def _ask(
+        self, kind: Kind, name: str, deadline_ns: int, body: Callable[[str], Payload]
+    ) -> list[Effect] | Fault:
+        if self.state != "running":
+            return self._fault("io", "not_running", f"takes no calls while {self.state}")
+        if len(self.questions.open) >= self.limits.questions:
+            fault = self._fault("io", "overloaded", "has too many calls open")
+            return msgspec.structs.replace(fault, retryable=True)
+        question = self.questions.ask(kind, name, deadline_ns)
+        message = pi.write(question.id, body(question.id))
+        if len(message) > self.limits.most_bytes:
+            self.questions.answered(question)
+            return self._fault(
+                "invalid_request",
+                "message_too_large",
+                f"takes no message of {len(message)} bytes; {self.limits.most_bytes} are allowed",
+            )
+        return [Send(message=message, type=kind, id=question.id, asks=True)]
+
+    def _tell(self, event: str, data: Raw) -> Send:
+        id_ = self.questions.notice()
+        told = EventHook(event=event, data=events.without_answer(data))
+        return Send(message=pi.write(id_, told), type="event_hook", id=id_)
+
+    def _cancellation(self, question: Question) -> Send:
+        return self._tell(events.CANCEL, events.cancel_data(question.id))
+
+    # Ends.
+
+    def _timed_out(self, question: Question) -> Ended:
+        why = "did not end after it was cancelled" if question.is_cancelled else "did not answer in time"
+        fault = self._fault("timeout", "cancelled" if question.is_cancelled else "deadline", why, "unknown")
+        return Ended(key=question.id, fault=fault, was_cancelled=question.is_cancelled)
+
+    def _all_over(self, fault: Fault) -> list[Effect]:
+        self.state = "closed"
+        self._deadline = None
+        lost = msgspec.structs.replace(fault, outcome="unknown")
+        effects: list[Effect] = []
+        for question in list(self.questions.open.values()):
+            self.questions.given_up(question)
+            effects.append(Ended(key=question.id, fault=lost, was_cancelled=question.is_cancelled))
+        return effects + self.host_calls.closed()
+
+    def _fault(
+        self, code: Code, reason: str, what: str, outcome: Literal["not_sent", "unknown"] = "not_sent"
+    ) -> Fault:
+        return Fault(code=code, message=f"{self.name} {what}", reason=reason, outcome=outcome, peer=self.name)

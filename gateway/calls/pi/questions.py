@@ -1,0 +1,88 @@
+"""What was asked of an extension and is not answered yet, and what has become of everything else that was.
+
+Owns the ids of our questions and the one-result rule: exactly one answer to each, and a name for every other one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from gateway.calls.pi.effects import Flag
+
+Kind: TypeAlias = Literal["tool_call", "slash_command", "event_hook"]
+
+REMEMBERED: Final = 4096
+"""How many ids of questions that were given up are kept, to tell a late answer from a second one."""
+_PREFIX: Final = "g"
+_NOTICE: Final = "n"
+
+
+class Question(msgspec.Struct, gc=False):
+    """One request to the extension. `name` is the tool's, the command's or the event's."""
+
+    id: str
+    kind: Kind
+    name: str
+    deadline_ns: int
+    is_cancelled: bool = False
+
+
+class Questions:
+    """The open questions of one connection, by id. Ids are a counter, so that a replay mints the same ones."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, Question] = {}
+        self._given_up: dict[str, None] = {}
+        self._last = 0
+        self._notices = 0
+
+    def notice(self) -> str:
+        """Return a fresh id for what wants no answer. It is none of a question, so that an answer is an orphan."""
+        self._notices += 1
+        return f"{_NOTICE}{self._notices}"
+
+    def ask(self, kind: Kind, name: str, deadline_ns: int) -> Question:
+        """Open a question under a fresh id."""
+        self._last += 1
+        question = Question(f"{_PREFIX}{self._last}", kind, name, deadline_ns)
+        self.open[question.id] = question
+        return question
+
+    def answered(self, question: Question) -> None:
+        """The question has its answer; another one is a duplicate."""
+        del self.open[question.id]
+
+    def given_up(self, question: Question) -> None:
+        """The question has ended without an answer; the first one that comes is late."""
+        del self.open[question.id]
+        self._given_up[question.id] = None
+        if len(self._given_up) > REMEMBERED:
+            del self._given_up[next(iter(self._given_up))]
+
+    def flag(self, id_: str | None) -> Flag:
+        """Return what an answer is that answers no open question."""
+        if id_ is None or not self.has_used(id_):
+            return "orphan"
+        if id_ in self._given_up:
+            del self._given_up[id_]
+            return "late"
+        return "duplicate"
+
+    def has_used(self, id_: str) -> bool:
+        """Whether an id is one that was minted here."""
+        number = id_.removeprefix(_PREFIX)
+        if not number.isascii() or not number.isdigit() or len(number) > 18:
+            return False
+        return 0 < int(number) <= self._last and id_ == f"{_PREFIX}{int(number)}"
+
+    def due(self, now: int) -> list[Question]:
+        """Return the questions whose time is up, the earliest first."""
+        due = [question for question in self.open.values() if question.deadline_ns <= now]
+        return sorted(due, key=lambda question: question.deadline_ns)
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When the next one's time is up."""
+        return min((question.deadline_ns for question in self.open.values()), default=None)
