@@ -17,7 +17,9 @@ pytestmark = pytest.mark.skipif(
     BASH is None or not (BIN / "tieline").exists(), reason="needs bash, and `tieline` beside the interpreter"
 )
 
-COMPLETE = 'COMP_WORDS=({words}); COMP_CWORD={at}; _tieline_completion tieline; printf "%s\\n" "${{COMPREPLY[@]}}"'
+COMPLETE = (
+    'COMP_WORDS=({words}); COMP_CWORD={at}; _tieline_completion tieline; printf "%s\\n" "${{COMPREPLY[@]}}"'
+)
 
 
 def bash(script: str, home: Path, **more: str) -> str:
