@@ -48,10 +48,8 @@ def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
 
 
 COMMANDS = [
-    "run", "record", "replay", "verify", "check", "status", "recordings", "frames", "show", "doctor", "export", "import", "diff", "fork",
-    "demo", "bench",
-    "minimise", "rules",
-    "conformance capture", "conformance check", "faults",
+    "demo", "run", "record", "replay", "verify", "faults", "check", "status", "recordings", "frames", "show", "doctor",
+    "export", "import", "diff", "fork", "minimise", "rules", "conformance capture", "conformance check", "bench",
     "tools list", "tools diff", "tools accept",
 ]  # fmt: skip
 
