@@ -126,6 +126,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     live_calls: int = 0
     """Requests that a live service answered, where the mode allows that."""
     races: int = 0
+    loose: int = 0
+    """Answers to greetings and lists that were given: nobody waits for them, so they are none of `served`."""
     divergences: tuple[Divergence, ...] = ()
     """In the order in which they showed."""
     aborted: str = ""

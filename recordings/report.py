@@ -113,6 +113,10 @@ def _named(report: Report) -> str:
 
 
 def _served(report: Report) -> str:
+    if not report.of and report.mode != "drive":
+        given = f"{_counted(report.loose, 'answer')} to them given" if report.loose else "none was asked for"
+        live = f"; live {report.live_calls}" if report.live_calls else ""
+        return f"nothing but greetings and lists was recorded; {given}{live}"
     lanes = (
         f" ({_counted(len(report.unplayed), 'lane')}: {_some(report.unplayed)})" if report.unplayed else ""
     )
@@ -211,6 +215,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "ambiguous": report.ambiguous,
         "live_calls": report.live_calls,
         "races": report.races,
+        "loose": report.loose,
         "aborted": report.aborted or None,
         "headlines": [
             {"lane": lane.divergence.lane, "divergence": number, "later": lane.later}

@@ -49,8 +49,11 @@ def account(player: Player, *, aborted: str = "") -> Report:
         what = f"{first.method} {first.name}".strip()
         where = f" of lane {first.lane}" if first.lane else ""
         aborted = f"the agent left before `{what}`{where}, seq {first.seq}, and what comes after"
+    loose = 0
     for delivery in script.deliveries.values():
-        if not delivery.is_loose:
+        if delivery.is_loose:
+            loose += delivery.is_answer and player.has_come(delivery.seq)
+        else:
             of += 1
             if not player.has_come(delivery.seq):
                 unplayed[delivery.lane or NO_LANE] += 1
@@ -64,6 +67,7 @@ def account(player: Player, *, aborted: str = "") -> Report:
         relaxed=player.relaxed,
         ambiguous=player.ambiguous,
         live_calls=player.live_calls,
+        loose=loose,
         races=sum(each.cls == "race" for each in divergences),
         divergences=tuple(replace(each, next=next_steps(each, player.path)) for each in divergences),
         aborted=aborted,

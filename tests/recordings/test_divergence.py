@@ -82,6 +82,25 @@ def test_the_text_says_where_what_and_how_to_go_on() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (
+            Report(path="s", loose=2),
+            "nothing but greetings and lists was recorded; 2 answers to them given",
+        ),
+        (Report(path="s"), "nothing but greetings and lists was recorded; none was asked for"),
+        (
+            Report(path="s", mode="drive"),
+            "0 of 0 frames; unplayed 0, relaxed 0, ambiguous 0, races 0",
+        ),
+    ],
+)
+def test_a_replay_of_greetings_and_lists_alone_says_so(report: Report, said: str) -> None:
+    assert text(report).endswith(f"  served    {said}\n")
+    assert as_json(report)["loose"] == report.loose
+
+
 def test_the_first_of_each_lane_is_the_headline_and_others_are_counted() -> None:
     report = Report(
         path="s",

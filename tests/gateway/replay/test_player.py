@@ -421,3 +421,25 @@ def test_lenient_may_give_the_answer_of_the_nearest_request() -> None:
         == msgspec.json.decode(bytes(tape.frames[answer].body))["result"]
     )
     assert stage.told == ["changed-params"]
+
+
+def test_answers_to_greetings_and_lists_are_counted_beside_what_is_awaited() -> None:
+    tape = Tape()
+    asked = tape.add(
+        "request",
+        "core>",
+        {"id": 0, "method": "tools/list", "params": {}},
+        id=0,
+        peer="fs",
+        method="tools/list",
+    )
+    answer = tape.answers(asked)
+    stage = Stage(tape)
+    assert (stage.report.served, stage.report.of, stage.report.loose) == (0, 0, 0)
+
+    live = stage.number()
+    stage.player.asked(live, peer="fs", lane="", method="tools/list", name="", params=b"{}", is_own=False)
+    stage.player.dispatched(live)
+
+    assert stage.given == [answer]
+    assert (stage.report.served, stage.report.of, stage.report.loose) == (0, 0, 1)
