@@ -346,10 +346,14 @@ class Matcher:
         """Remember the volatile values of a match; return those that are others than recorded: recorded, live."""
         if not live.form.values:
             return []
-        bindings = self._lanes.get(live.lane)
+        return self.learn(live.lane, self._form(seq), live.form)
+
+    def learn(self, lane: str, recorded: Form, live: Form) -> list[tuple[str, str]]:
+        """Take two forms of one key for the same; return as `bind`."""
+        bindings = self._lanes.get(lane)
         if bindings is None:
-            bindings = self._lanes[live.lane] = Bindings()
-        return bindings.bind(self._form(seq), live.form)
+            bindings = self._lanes[lane] = Bindings()
+        return bindings.bind(recorded, live)
 
     def contested(self) -> set[int]:
         """Requests that another one of their peer equals in key and not in outcome: where lanes decide."""

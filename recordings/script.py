@@ -164,6 +164,10 @@ class Script:
         """The deliveries that would not be without this recorded request, in order."""
         return self._caused.get(request, ())
 
+    def legs_of(self, request: int) -> Sequence[int]:
+        """The requests that the gateway made by itself to bring this one to its end, in order."""
+        return self._legs.get(request, ())
+
     def cancel_of(self, request: int) -> int | None:
         """The recorded cancel of a request."""
         return self._cancels.get(request)

@@ -18,10 +18,11 @@ from gateway.protocol.errors import Fault, error_object
 from gateway.replay.misses import ONLY_RECORDED, Instead, MissPolicy
 from gateway.replay.recollection import Recollection, said
 from gateway.replay.renames import Renames
-from recordings.difference import differences, under
+from gateway.replay.retries import ANSWERS
+from recordings.difference import differences, pointer_of, under
 from recordings.divergence import Divergence, DivergenceClass, Given, Near
 from recordings.errors import RecordingError
-from recordings.form import form_of
+from recordings.form import Form, form_of
 from recordings.gate import Gate, Strength
 from recordings.matching import Live, Match, Matcher, Miss, Recorded
 from recordings.profile import consumption
@@ -127,9 +128,18 @@ class Player:
     # -- what the live side does -------------------------------------------------------------------------------
 
     def asked(
-        self, live: int, *, peer: str, lane: str, method: str, name: str, params: bytes, is_own: bool
+        self,
+        live: int,
+        *,
+        peer: str,
+        lane: str,
+        method: str,
+        name: str,
+        params: bytes,
+        is_own: bool,
+        parent: int | None = None,
     ) -> Asked:
-        """A live request, of the core or of the gateway itself: find the recorded one."""
+        """A live request, of the core or of the gateway itself, for `parent`: find the recorded one."""
         lane = lane if self.script.has_lanes else ""
         one = Asked(live, peer, lane, method, name, is_own=is_own)
         self._asked[live] = one
@@ -138,12 +148,15 @@ class Player:
         wanted = Live(peer, lane, method, name, form, is_own)
         eligible = self.gate.is_open if not lane else None
         found = self._matcher.match(wanted, now=self._now, eligible=eligible)
+        is_leg = is_own and parent in self._recorded_of and ANSWERS in params
         if isinstance(found, Miss):
+            if ANSWERS in params and self._retries(one, params, parent):
+                return one
             one.miss = self._missed(one, found, wanted, params)
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
             # the others are told of.
-            if not (one.is_own or method in UNTOLD or one.instead == "live"):
+            if is_leg or not (one.is_own or method in UNTOLD or one.instead == "live"):
                 self.divergences.append(one.miss)
             return one
         self._take(one, found, wanted)
@@ -155,12 +168,7 @@ class Player:
             self._live_of[seq] = one.live
         self.relaxed += found.relaxed
         self.ambiguous += found.ambiguous
-        changed = self._matcher.bind(seq, wanted)
-        if changed:
-            renames = self._renames.get(one.lane)
-            if renames is None:
-                renames = self._renames[one.lane] = Renames()
-            renames.learn(changed)
+        self._rename(one.lane, self._matcher.bind(seq, wanted))
         self._now = max(self._now, self.script.arrivals[seq].at)
         if found.again:
             if self.script.arrivals[seq].peer:
@@ -168,6 +176,59 @@ class Player:
         elif not self._is_answered(seq):
             self._acts.append(Act(answer=one, message=jsonrpc.error(None, self._unanswered(one, seq))))
         self.gate.happened(seq)
+
+    def _rename(self, lane: str, changed: list[tuple[str, str]]) -> None:
+        if changed:
+            renames = self._renames.get(lane)
+            if renames is None:
+                renames = self._renames[lane] = Renames()
+            renames.learn(changed)
+
+    def _retries(self, one: Asked, params: bytes, parent: int | None) -> bool:
+        """Whether a request goes on after a question as, when it was recorded, the other side of the gateway did.
+
+        The gateway goes on itself for a legacy core, while a modern one comes back.
+        """
+        known = self._known.retries
+        if one.is_own:
+            asked = self._recorded_of.get(parent) if parent is not None else None
+            seq = (
+                known.by_core(asked, lambda seq: self._matcher.by_seq[seq].used)
+                if asked is not None
+                else None
+            )
+        else:
+            asked = known.asked_before((one.peer, one.method, one.name), params, self._answered.__contains__)
+            seq = known.by_gateway(asked) if asked is not None else None
+        if asked is None or seq is None or self._matcher.by_seq[seq].used:
+            return False
+        one.recorded, one.lane = seq, self.script.deliveries[asked].lane
+        self._live_of[seq] = one.live
+        self._matcher.by_seq[seq].used = True
+        for told in known.answers(asked, seq, params):
+            ours, theirs = (
+                self._result_form(one.peer, told.method, body) for body in (told.recorded, told.live)
+            )
+            if ours.key == theirs.key:
+                self._rename(one.lane, self._matcher.learn(one.lane, ours, theirs))
+                continue
+            where = pointer_of(("params", "inputResponses", told.key))
+            changes = under(where, differences(told.recorded, told.live))
+            arrival = self.script.arrivals[seq]
+            self._tell(
+                "answer-differs", one.lane, arrival, live=one.live, changes=changes, method=told.method
+            )
+        for question in self.script.passed_on.get(asked, ()):
+            answer = self.script.answer_of(question)
+            if answer is not None:
+                # It has come as a part of this request.
+                self._answered.add(answer)
+                self.gate.happened(answer)
+        self._now = max(self._now, self.script.arrivals[seq].at)
+        if not self._is_answered(seq):
+            self._acts.append(Act(answer=one, message=jsonrpc.error(None, self._unanswered(one, seq))))
+        self.gate.happened(seq)
+        return True
 
     def _recorded_answer(self, one: Asked, seq: int) -> bytes:
         """The answer that a recorded request had, for one that is given it beside the gate."""
@@ -254,9 +315,10 @@ class Player:
             )
 
     def _differs(self, peer: str, method: str, before: bytes, after: bytes) -> bool:
-        ours = form_of(self.script.profile, method, None, before, peer=peer, part="result")
-        theirs = form_of(self.script.profile, method, None, after, peer=peer, part="result")
-        return ours.key != theirs.key
+        return self._result_form(peer, method, before).key != self._result_form(peer, method, after).key
+
+    def _result_form(self, peer: str, method: str, result: bytes) -> Form:
+        return form_of(self.script.profile, method, None, result, peer=peer, part="result")
 
     def came(self, live: int, *, is_question: bool) -> None:
         """A message of a peer has passed; a question is on its way to the core."""

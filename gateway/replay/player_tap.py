@@ -97,7 +97,7 @@ class PlayerTap:
                 player.passed_on(seq, parent, method)
                 return
             if not (way == "core>" and player.goes_on(seq, parent)):
-                self._asked(seq, way, body, peer, method, name, lane)
+                self._asked(seq, way, body, peer, method, name, lane, parent)
         elif way == ">peer" and kind in ("response", "error"):
             # Of a modern core, the answer is a part of the request with which it comes back.
             player.replied(re, body)
@@ -115,15 +115,16 @@ class PlayerTap:
         self.playing.wake()
 
     def _asked(
-        self, seq: int, way: str, body: bytes, peer: str, method: str, name: str, lane: str
+        self, seq: int, way: str, body: bytes, peer: str, method: str, name: str, lane: str, parent: int | None
     ) -> None:  # fmt: skip
         params = bytes(read_head.decode(body).params)
         is_own = way == ">peer"
         seating = self._seating
         if seating is None or seating.is_decided:
             self.playing.player.asked(
-                seq, peer=peer, lane=lane, method=method, name=name, params=params, is_own=is_own
-            )
+                seq, peer=peer, lane=lane, method=method, name=name, params=params, is_own=is_own,
+                parent=parent,
+            )  # fmt: skip
             return
         said = Said(seq, peer, lane, method, name, params, is_own)
         player = self.playing.player = seating.heard(said)

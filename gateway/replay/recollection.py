@@ -10,6 +10,7 @@ from functools import cached_property
 from hashlib import blake2b
 
 from gateway.protocol import jsonrpc
+from gateway.replay.retries import Retries
 from gateway.replay.tools import ToolBook
 from recordings.divergence import Near
 from recordings.errors import RecordingError
@@ -93,6 +94,11 @@ class Recollection:
     def tools(self) -> ToolBook:
         """The recorded tools."""
         return ToolBook(self.script)
+
+    @cached_property
+    def retries(self) -> Retries:
+        """Who went on after which question."""
+        return Retries(self.script, self.params)
 
     def near(self, live: Live, params: bytes) -> list[Near]:
         """The recorded requests that a live one resembles most."""

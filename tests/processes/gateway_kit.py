@@ -71,6 +71,8 @@ class Client:
         """How often each of our requests was answered, by type and value of its id."""
         self.endings: list[TransportError | None] = []
         self.answers_asks = True
+        self.words: Message = {"action": "accept"}
+        """What a question is answered with, but for one about roots."""
         self._waiting: dict[tuple[str, Id], asyncio.Future[Message]] = {}
         self._changed = asyncio.Event()
         self._next = 0
@@ -87,7 +89,7 @@ class Client:
             if waiting is not None and not waiting.done():
                 waiting.set_result(message)
         elif "id" in message and self.answers_asks:
-            body: Message = {"roots": []} if message["method"] == "roots/list" else {"action": "accept"}
+            body: Message = {"roots": []} if message["method"] == "roots/list" else self.words
             self.send({"id": message["id"], "result": body})
         self._changed.set()
 

@@ -177,10 +177,12 @@ def played(
     modern: bool = False,
     guard: Path | None = None,
     together: bool = False,
+    words: Message | None = None,
 ) -> Served:
     """Run a command of `tieline` on stdio, make calls one after the other, or together, and leave.
 
-    With `guard`, the command may reach nothing, and that file tells what it has tried to.
+    With `guard`, the command may reach nothing, and that file tells what it has tried to. `words` are what a legacy
+    client answers when it is asked.
     """
     beginning = TIELINE if guard is None else (*TIELINE[:2], GUARDED.format(log=str(guard)))
     # What libuv does raises no audit events.
@@ -189,6 +191,7 @@ def played(
     async def main() -> Served:
         served = Served()
         async with program(folder, [*beginning, *arguments], env) as (client, process):
+            client.words = words if words is not None else client.words
             if not modern:
                 await client.shake_hands()
             if together:
