@@ -342,6 +342,7 @@ async def play_core(
     transport: str,
     timeout_s: float,
     progress: Callable[[int, int], None] | None = None,
+    waiting: Callable[[list[str], float], None] | None = None,
 ) -> Verifying:
     """Play a recorded core against the peers of a configuration; what comes of it is recorded as `options` say.
 
@@ -353,10 +354,17 @@ async def play_core(
     gateway = Gateway(config, options)
     gateway.world.need_recordings()
     verifying = Verifying(
-        source, gateway.exchange, transport=transport, timeout_s=timeout_s, progress=progress
+        source,
+        gateway.exchange,
+        transport=transport,
+        timeout_s=timeout_s,
+        progress=progress,
+        waiting=waiting,
     )
     try:
         await verifying.run()
+        if gateway.world.news is not None:
+            verifying.unreached = gateway.world.news.unreached
     finally:
         await gateway.stop()
     return verifying

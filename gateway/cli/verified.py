@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.cli.output import DONE, NO, CliError, print_json, write_file
+from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, counted, print_json, write_file
 from gateway.cli.reading import bar, telling
 from gateway.cli.tones import show
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from recordings.script import Source
 
 INCOMPLETE = 2
+MOST_NAMED = 5
 
 
 def run_verify(
@@ -73,13 +77,24 @@ def play(source: Recording, live: Config, target: Path, *, timeout_s: float) -> 
         transport=source.header.core.transport if source.header.core is not None else "stdio",
         transparent=bool(source.header.settings.get("transparent")),
         timeout_s=timeout_s,
+        never=[name for name, facts in source.header.peers.items() if not facts.version],
     )
 
 
 def play_source(
-    source: Source, live: Config, target: Path, *, transport: str, transparent: bool, timeout_s: float
+    source: Source,
+    live: Config,
+    target: Path,
+    *,
+    transport: str,
+    transparent: bool,
+    timeout_s: float,
+    never: Collection[str] = (),
 ) -> tuple[int, ...]:
-    """As `play`, of any source of frames and over the transport that its core had."""
+    """As `play`, of any source of frames and over the transport that its core had.
+
+    A live server that cannot be reached is an error, but for those that could `never` be, when it was recorded.
+    """
     from msgspec.structs import replace
 
     from gateway.cli.loop import run
@@ -90,6 +105,29 @@ def play_source(
     config = replace(live, record=replace(live.record, enabled=True))
     with telling(), bar("verifying") as shown:
         verifying = run(
-            play_core(config, options, source, transport=transport, timeout_s=timeout_s, progress=shown)
+            play_core(
+                config,
+                options,
+                source,
+                transport=transport,
+                timeout_s=timeout_s,
+                progress=shown,
+                waiting=partial(_tell_waiting, timeout_s),
+            )
         )
+    for name, why in verifying.unreached.items():
+        if name not in never:
+            raise CliError(f"the live server cannot be reached: {why}", code=BAD_INPUT)
     return tuple(verifying.unanswered)
+
+
+def _tell_waiting(timeout_s: float, calls: list[str], waited_s: float) -> None:
+    """Say what a live server has not answered; a message from it begins the time anew."""
+    from recordings.views import printable
+
+    more = f", and {len(calls) - MOST_NAMED} more" if len(calls) > MOST_NAMED else ""
+    sys.stderr.write(
+        f"note: {waited_s:g} s without an answer, of {timeout_s:g} s that are waited; "
+        f"{counted(len(calls), 'request')} in flight: {printable(', '.join(calls[:MOST_NAMED]))}{more}\n"
+    )
+    sys.stderr.flush()

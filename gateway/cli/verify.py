@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
         place of the recorded ones. Effects are real: what the recorded agent wrote is written again.
 
         Ends with 0 if nothing has drifted, 1 if something has, 2 if requests were left without an answer, 3 if the
-        recording cannot be used.
+        recording cannot be used or a live server cannot be reached.
         """
         if fail_on not in SEVERITIES:
             raise CliError(f"`--fail-on` is not `{fail_on}`", hint="Say breaking, changed or added")

@@ -100,8 +100,13 @@ class RecordedCore:
 
     @property
     def is_done(self) -> bool:
-        """Whether all is sent and answered."""
-        return not self._steps and not self._pending
+        """Whether all is sent, and answered so far as it was when it was recorded."""
+        return not self._steps and not self.awaited
+
+    @property
+    def awaited(self) -> list[int]:
+        """Recorded requests in flight that were answered when they were recorded; nobody waits for the others."""
+        return [seq for seq in self._pending if seq in self._answers]
 
     def start(self, seats: CoreSeats) -> None:
         """Take these connections."""
@@ -157,9 +162,14 @@ class RecordedCore:
 
     def give_up(self) -> list[int]:
         """Nothing comes any more: the requests that the next message waits for are not waited for."""
-        waited = list(self._pending)
+        waited = self.awaited
         self._pending.clear()
         return waited
+
+    def called(self, seq: int) -> str:
+        """What a recorded request asks for, in words: its method and name."""
+        frame = self._source.frame(seq)
+        return " ".join(word for word in (frame.method, frame.name) if word)
 
     def replies(self) -> Iterable[tuple[Core, bytes]]:
         """Answers to questions that were asked since the last time."""

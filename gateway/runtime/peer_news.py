@@ -40,12 +40,17 @@ class PeerNews:
         self._last_words = last_words
         self._clock = clock
         self._states: dict[str, _State] = {}
-        self._ever_ready = False
+        self._ever_ready: set[str] = set()
 
     @property
     def never_served(self) -> bool:
         """Whether peers have failed, and none was ever ready."""
         return bool(self._states) and not self._ever_ready
+
+    @property
+    def unreached(self) -> dict[str, str]:
+        """Peers that have failed and were never ready, each with the sentence about it."""
+        return {name: state.said for name, state in self._states.items() if name not in self._ever_ready}
 
     def failed(self, name: str, fault: Fault, *, given_up: bool) -> None:
         """A peer could not be started or reached, has not shaken hands, or has gone."""
@@ -66,7 +71,7 @@ class PeerNews:
 
     def ready(self, name: str) -> None:
         """A peer has shaken hands."""
-        self._ever_ready = True
+        self._ever_ready.add(name)
         state = self._states.get(name)
         if state is None or not state.said:
             return

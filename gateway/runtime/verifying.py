@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from gateway.replay.core_seats import CoreSeats
 from gateway.replay.recorded_core import RecordedCore
 
+TOLD_S = 5.0
+"""How often somebody who waits is told what for."""
+
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.exchange import Exchange
@@ -29,17 +32,25 @@ class Verifying:
         transport: str,
         timeout_s: float,
         progress: Callable[[int, int], None] | None = None,
+        waiting: Callable[[list[str], float], None] | None = None,
     ) -> None:
-        """`timeout_s` is how long a live answer is waited for; `progress` is told messages sent, of how many."""
+        """`timeout_s` is how long a live answer is waited for.
+
+        `progress` is told messages sent, of how many; `waiting` what is waited for and for how many seconds, every
+        few seconds in which nothing comes.
+        """
         self.core = RecordedCore(source)
         self._total = self.core.count
         self._timeout_s = timeout_s
         self._progress = progress
+        self._waiting = waiting
         self._stirred = asyncio.Event()
         self._seats = CoreSeats(exchange, transport, on_send=self._given)
         self.core.start(self._seats)
         self.unanswered: list[int] = []
         """Recorded requests whose live answer did not come."""
+        self.unreached: dict[str, str] = {}
+        """Live peers that were never ready, and why."""
 
     def _given(self, core: Core, message: bytes) -> None:
         self.core.given(core, message)
@@ -60,12 +71,25 @@ class Verifying:
                 break
             if self._stirred.is_set():
                 continue
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    await self._stirred.wait()
-            except TimeoutError:
+            if not await self._stirs():
                 self.unanswered += self.core.give_up()
         self._seats.close_all()
+
+    async def _stirs(self) -> bool:
+        """Wait for something to come, and tell what for; return whether it has."""
+        waited = 0.0
+        while waited < self._timeout_s:
+            step = min(TOLD_S, self._timeout_s - waited)
+            try:
+                async with asyncio.timeout(step):
+                    await self._stirred.wait()
+            except TimeoutError:
+                waited += step
+                if self._waiting is not None and waited < self._timeout_s:
+                    self._waiting([self.core.called(seq) for seq in self.core.awaited], waited)
+            else:
+                return True
+        return False
 
     def _reply(self) -> None:
         for core, message in self.core.replies():
