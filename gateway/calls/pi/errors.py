@@ -5,7 +5,7 @@ Owns the one place where the two meet. The five codes are the same on both sides
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -61,6 +61,11 @@ def members(value: Raw | UnsetType) -> dict[str, Any]:
     return (
         {} if isinstance(value, UnsetType) or not value else msgspec.json.decode(value, type=dict[str, Any])
     )
+
+
+def table(value: object) -> dict[str, Any]:
+    """Return a decoded value that should be an object as a copy; empty where it is none."""
+    return dict(cast(dict[str, Any], value)) if isinstance(value, dict) else {}
 
 
 def _details(fault: Fault) -> Raw:
