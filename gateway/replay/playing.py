@@ -438,6 +438,8 @@ class Playing:
         for call in early:
             del peer.pending[call.peer_id]  # pyright: ignore[reportArgumentType] - those that are pending have one
             call.peer_id = None
+            # Its answer comes where it is sent to next, and not before.
+            self._sent.pop(call.seq, None)
         peer.closed(transport_of(x))
         more = self._met.get(peer.name, 0) < len(self.player.script.meetings.get(peer.name, []))
         if was_ready and more and peer.state == "failed":

@@ -42,6 +42,40 @@ def without(again: Reenactment, method: str) -> tuple[list[Message], Report]:
     return given, account(again.player)
 
 
+def leaving_out(again: Reenactment, number: int) -> tuple[list[str], Report]:
+    """Play what the core said, but for one tool call, each answer waited for; say what the calls were given."""
+    given: list[str] = []
+    calls = 0
+    for turn in again.turns:
+        if not turn.is_sent or not turn.message:
+            continue
+        is_call = turn.message.get("method") == "tools/call"
+        calls += is_call
+        if is_call and calls == number:
+            continue
+        again._do(turn)  # pyright: ignore[reportPrivateUsage]
+        id_ = turn.message.get("id")
+        answer = _awaited(again, id_) if id_ is not None else None
+        if is_call and answer is not None:
+            given.append(answer["result"]["content"][0]["text"] if "result" in answer else "error")
+    return given, account(again.player)
+
+
+def _awaited(again: Reenactment, id_: Any) -> Message | None:
+    until = again.clock.now + int(4 * PATIENCE_S * 1e9)
+    loop = again.stage.loop
+    while True:
+        while loop.soon:
+            loop.soon.popleft()()
+        for message in again._given[0]:  # pyright: ignore[reportPrivateUsage]
+            if "method" not in message and message["id"] == id_:
+                return message
+        due = again.clock.next_due
+        if due is None or due > until:
+            return None
+        again.clock.wind(due)
+
+
 def error_of(given: list[Message]) -> Any:
     return next(message["error"] for message in given if "error" in message)
 
@@ -63,6 +97,19 @@ def test_the_commands_to_go_on_with_stand_in_the_report() -> None:
     [told] = [each for each in report.divergences if each.cls == "changed-params"]
     assert told.next[-1] == "tieline replay 'some where' --mode extend --config tieline.toml"
     assert report.exit_code == 1
+
+
+def test_answers_of_the_next_life_come_where_the_call_that_ended_the_one_before_is_left_out() -> None:
+    steps: tuple[Step, ...] = (
+        ("call", 0, 4), ("answer", 0, 0), ("call", 0, 4), ("dies", 0, 0), ("renews", 0, 0),
+        ("call", 0, 4), ("answer", 0, 0), ("call", 0, 4), ("answer", 0, 0),
+    )  # fmt: skip
+    for lanes in (0, 2):
+        given, report = leaving_out(recorded(*steps, lanes=lanes), 2)
+        assert given == ["p0 tools/call 1", "p0 tools/call 2", "p0 tools/call 3"]
+        assert [(each.cls, each.detail) for each in report.divergences] == [
+            ("timeout", "a recorded request did not come in time")
+        ]
 
 
 def test_an_address_with_a_password_in_it_is_told_without() -> None:
