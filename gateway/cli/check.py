@@ -76,6 +76,8 @@ def try_peers(config: Config) -> list[PeerReport]:
 
 def show(reports: Sequence[PeerReport]) -> None:
     """Print a table of the peers, then what is wrong with those that failed."""
+    from recordings.views import took
+
     rows = [
         (
             report.name,
@@ -84,7 +86,7 @@ def show(reports: Sequence[PeerReport]) -> None:
             report.server or "",
             report.version or "",
             str(len(report.tools)) if report.ok else "",
-            "" if report.ready_ms is None else f"{report.ready_ms:.0f} ms",
+            "" if report.ready_ms is None else took(int(report.ready_ms * 1e6)),
         )
         for report in reports
     ]

@@ -96,9 +96,11 @@ def need_language_server() -> None:
     beside = os.path.dirname(sys.executable)
     path = os.pathsep.join((beside, os.environ.get("PATH", os.defpath)))
     if shutil.which("basedpyright-langserver", path=path) is None:
+        from recordings.extras import extra_hint
+
         raise CliError(
             "the language server of the demo, basedpyright, is not installed",
-            hint="In a clone: `make demo`, or `uv tool install '.[demo]'`",
+            hint=f"`make demo` brings it; or, {extra_hint('demo')}",
         )
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +42,7 @@ POLL_S = 0.1
 WIDTHS = {"seq": 5, "at": 8, "way": 6, "peer": 10, "lane": 12, "kind": 12, "took": 7}
 """Columns of a followed row, which cannot wait for those that are to come."""
 NONE = "no such frame\n"
+NO_ERROR = "nothing went wrong\n"
 NUMBERS = ("calls", "errors", "cancelled", "lost", "p50", "p95", "max")
 
 
@@ -78,7 +80,8 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """List the frames of a recording.
 
-        Filters go together. Times are seconds since the session began. Ends with 1 if no frame is wanted.
+        Filters go together. Times are seconds since the session began. Ends with 1 if no frame fits; where only
+        --errors leaves none, nothing went wrong, which is 0.
         """
         from recordings.views import Query
 
@@ -137,14 +140,23 @@ def _list(recording: Recording, query: Query, *, last: int | None, json: bool) -
         for row in found:
             _write(row, body)
             count += 1
-        return DONE if count else NO
+        return DONE if count else _none(recording, query, quiet=True)
     while batch := list(islice(found, BATCH)):
         for line in frame_lines(batch, terminal_width()):
             sys.stdout.write(line + "\n")
         count += len(batch)
-    if not count:
-        sys.stdout.write(NONE)
-    return DONE if count else NO
+    return DONE if count else _none(recording, query)
+
+
+def _none(recording: Recording, query: Query, *, quiet: bool = False) -> int:
+    """Say that no frame fits. Without errors among those that would fit otherwise, nothing is amiss."""
+    from recordings.views import rows
+
+    wider = replace(query, errors=False)
+    is_clean = query.errors and next(iter(rows(recording, wider, _body(recording))), None) is not None
+    if not quiet:
+        sys.stdout.write(NO_ERROR if is_clean else NONE)
+    return DONE if is_clean else NO
 
 
 def _follow(recording: Recording, query: Query, *, json: bool) -> int:
@@ -165,7 +177,7 @@ def _follow(recording: Recording, query: Query, *, json: bool) -> int:
             sys.stdout.write(_followed(cells(row), width, with_lane=with_lane))
         count += 1
         sys.stdout.flush()
-    return DONE if count else NO
+    return DONE if count else _none(recording, query, quiet=json)
 
 
 def _followed(row: dict[str, str], width: int | None, *, with_lane: bool) -> str:
@@ -211,9 +223,7 @@ def _count(recording: Recording, query: Query, *, json: bool) -> int:
         print_json(as_json(recording, counted))
     elif counted.frames:
         show_summary(recording, counted)
-    else:
-        sys.stdout.write(NONE)
-    return DONE if counted.frames else NO
+    return DONE if counted.frames else _none(recording, query, quiet=json)
 
 
 def as_json(recording: Recording, counted: Summary) -> dict[str, object]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.options import NewRecordingOption
-from gateway.cli.output import BAD_INPUT, DONE, CliError, counted, examples, tell_warning
+from gateway.cli.options import JsonOption, NewRecordingOption
+from gateway.cli.output import BAD_INPUT, DONE, CliError, counted, examples, print_json, tell_warning
 from gateway.cli.reading import telling, usual_place
 from gateway.cli.record import free
 
@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--from", metavar="FORMAT", help="What it is. Default: told by what is in it."),
         ] = None,
         out: NewRecordingOption = None,
+        json: JsonOption = False,
     ) -> int:
         """Make a recording of what another tool has recorded.
 
@@ -52,7 +53,10 @@ def register(app: typer.Typer) -> None:
         with telling():
             is_text = source.is_dir() and from_ is None
             recording = _text(source, directory) if is_text else _foreign(source, from_, directory)
-        _tell(recording)
+        if json:
+            print_json(_as_json(recording))
+        else:
+            _tell(recording)
         return DONE
 
     del import_
@@ -109,6 +113,18 @@ def _foreign(path: Path, format_: str | None, directory: Path) -> Recording:
     header.by = f"tieline {gateway.__version__}"
     header.settings = {"peers": {name: {} for name in header.peers}, "transparent": len(header.peers) == 1}
     return write_recording(directory, header, made.frames, redactor=make_redactor(Config(), state_dir()))
+
+
+def _as_json(recording: Recording) -> dict[str, object]:
+    origin = recording.header.imported
+    return {
+        "path": str(recording.path),
+        "format": origin.format if origin is not None else None,
+        "frames": recording.frames,
+        "peers": list(recording.header.peers),
+        "lacks": origin.lacks if origin is not None else [],
+        "warnings": recording.warnings,
+    }
 
 
 def _tell(recording: Recording) -> None:

@@ -26,7 +26,7 @@ def register(app: "typer.Typer") -> None:
         context_settings={"allow_interspersed_args": False},
         epilog=examples(
             "tieline record -- npx -y @modelcontextprotocol/server-filesystem .",
-            "tieline record --out ./recordings -- uvx mcp-server-git",
+            "tieline record --out ./session -- uvx mcp-server-git",
             "tieline record --twice --out ./session -- npx -y some-server",
             "tieline record --url https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'",
         ),

@@ -201,7 +201,9 @@ class Resolver:
         try:
             import keyring  # an optional dependency, and slow to import
         except ImportError:
-            self._report.mistake(path, "needs the extra `keyring`: `uv tool install 'tieline[keyring]'`")
+            from recordings.extras import extra_hint
+
+            self._report.mistake(path, f"needs the extra `keyring`: {extra_hint('keyring')}")
             return None
         try:
             value = keyring.get_password(service, user)

@@ -314,7 +314,9 @@ def need_extras(config: Config) -> None:
     try:
         import_module("gateway.telemetry.otlp")
     except ImportError as fault:
-        why = f"needs the extra `otel`: in a clone, `uv tool install '.[otel]'` (`{fault.name}` is missing)"
+        from recordings.extras import extra_hint
+
+        why = f"needs the extra `otel`: {extra_hint('otel')} (`{fault.name}` is missing)"
         raise _mistake(config, "telemetry.otlp_endpoint", why) from fault
 
 

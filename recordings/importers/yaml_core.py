@@ -10,9 +10,10 @@ import re
 from typing import Any, cast
 
 from recordings.errors import RecordingError
+from recordings.extras import extra_hint
 from recordings.importers.base import Source
 
-HINT = "YAML cannot be read here: install the extra `import`, as in `pip install 'tieline[import]'`"
+HINT = f"YAML cannot be read here, it needs the extra `import`: {extra_hint('import')}"
 DEEPEST = 100
 
 _NULL = re.compile(r"~|null|Null|NULL|")

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.main import main
+from recordings.extras import extra_hint
 from recordings.frame import Frame
 from recordings.importers.base import ForeignFormatError, Imported, Source
 from recordings.importers.conversation import told
@@ -475,6 +476,37 @@ def test_an_interaction_of_agent_vcr_whose_messages_are_none_is_an_error_and_no_
     said = capsys.readouterr().err
     assert said
     assert "Traceback" not in said
+
+
+@pytest.mark.usefixtures("_state")
+def test_what_was_imported_is_told_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setattr(
+        sys, "argv", ["tieline", "import", str(HERE / "browser.har"), "--json", "--out", str(out)]
+    )
+
+    assert main() == 0
+
+    said = json.loads(capsys.readouterr().out)
+    recording = open_recording(out)
+    assert said["path"] == str(out)
+    assert said["format"].startswith("har")
+    assert (said["frames"], said["peers"]) == (recording.frames, list(recording.header.peers))
+    assert "1 HTTP exchanges that are not MCP" in said["lacks"]
+
+
+@pytest.mark.usefixtures("_state")
+def test_yaml_that_cannot_be_read_tells_how_it_can(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    monkeypatch.setattr(sys, "argv", ["tieline", "import", str(HERE / "vcrpy.yaml")])
+
+    assert main() == 3
+
+    assert f"needs the extra `import`: {extra_hint('import')}" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("_state")

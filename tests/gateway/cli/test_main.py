@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.main import FAMILIES, main
+from recordings.extras import extra_hint
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +151,7 @@ def test_a_check_says_which_extra_is_missing_as_a_run_would(
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
-    told = "`telemetry.otlp_endpoint` needs the extra `otel`: in a clone, `uv tool install '.[otel]'`"
+    told = f"`telemetry.otlp_endpoint` needs the extra `otel`: {extra_hint('otel')}"
 
     code, out, err = tieline("check", "--dry")
     assert (code, out) == (3, "")

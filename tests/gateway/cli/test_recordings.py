@@ -188,6 +188,15 @@ def test_no_frame_that_fits_is_a_no(tieline: Any, path: Path) -> None:
     assert tieline("frames", path, "--peer", "nobody", "--json").out == ""
 
 
+def test_where_nothing_went_wrong_there_is_nothing_to_complain_of(tieline: Any, path: Path) -> None:
+    clean = ("frames", path, "--errors", "--method", "notifications/*")
+    for told in (tieline(*clean, *more) for more in ((), ("--summary",), ("--follow",))):
+        assert (told.code, told.out) == (0, "nothing went wrong\n")
+    assert (tieline(*clean, "--json").code, tieline(*clean, "--json").out) == (0, "")
+    nobody = tieline("frames", path, "--errors", "--peer", "nobody")
+    assert (nobody.code, nobody.out) == (1, "no such frame\n")
+
+
 @pytest.mark.parametrize(
     "arguments", [["--kind", "novel"], ["--follow", "--last", "3"], ["--last", "0"], ["--no-such-option"]]
 )

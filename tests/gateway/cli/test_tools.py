@@ -129,3 +129,12 @@ def test_a_table_of_tried_peers_ends_with_what_is_wrong(capsys: pytest.CaptureFi
     assert lines[2].split() == ["db", "stdio", "ok", "1"]
     assert lines[3].split() == ["fs", "stdio", "failed"]
     assert lines[-2:] == ["fs: cannot run `[x]`", "hint: Install it"]
+
+
+@pytest.mark.parametrize(("ready_ms", "said"), [(2695.4, "2.7 s"), (94.6, "94.6 ms")])
+def test_how_long_a_peer_took_is_said_as_elsewhere(
+    ready_ms: float, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show([PeerReport(name="db", kind="stdio", ok=True, tools=[], ready_ms=ready_ms)])
+
+    assert capsys.readouterr().out.rstrip().endswith(said)

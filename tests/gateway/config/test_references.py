@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gateway.config import ConfigError, parse
 from gateway.config.model import Config
 from gateway.config.references import looks_secret
+from recordings.extras import extra_hint
 
 CANARY = "canary-5f0c9e"
 
@@ -91,6 +92,13 @@ def test_a_secret_is_read_from_a_file_beside_the_configuration(tmp_path: Path) -
 
     assert config.peers["p"].env["V"] == CANARY
     assert config.secret_values() == {CANARY}
+
+
+def test_without_its_extra_the_keyring_tells_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    assert mistake(env('{ keyring = "git/hub/me" }')).endswith(
+        f"needs the extra `keyring`: {extra_hint('keyring')}"
+    )
 
 
 def test_a_secret_is_read_from_the_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
