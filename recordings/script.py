@@ -141,6 +141,8 @@ class Script:
         """Requests that the gateway answered with a question of their peer, and that answer."""
         self.given_here: set[int] = set()
         """Requests that the gateway itself gave a result, if only one that asks."""
+        self.greetings: dict[str, int] = {}
+        """Shared peers that were ready before the session began, and the frame that holds their greeting."""
         self.ends: dict[str, int] = {}
         """Peers that went by themselves, and the last frame that says so."""
         self._shaking: set[str] = set()
@@ -343,13 +345,17 @@ class Script:
             is_question=is_question,
         )
 
-    def _inside(self, frame: Told) -> None:
+    def _learn_of_requests(self, frame: Told) -> None:
+        """What the gateway says of a request: whose it is, and that nobody waits for it any more."""
         asked = self.arrivals.get(frame.re) if frame.re is not None else None
         if asked is not None and not asked.peer and frame.peer:
             asked.peer = frame.peer
         if frame.kind == "drop" and frame.re is not None:
             for seq in (frame.re, *self._legs.get(frame.re, ())):
                 self._dropped.setdefault(seq, frame.at)
+
+    def _inside(self, frame: Told) -> None:
+        self._learn_of_requests(frame)
         if frame.kind not in ("open", "ready", "close", "timeout", "fault"):
             return
         x = self.source.frame(frame.seq).x or {}
@@ -360,6 +366,8 @@ class Script:
             self.meetings.setdefault(peer, []).append(meeting)
         elif frame.kind == "ready":
             self._shaking.discard(peer)
+            if x.get("greeted") == "before":
+                self.greetings[peer] = frame.seq
         elif frame.kind == "close" and peer and "asked" not in x:
             self._shaking.discard(peer)
             self.ends[peer] = frame.seq

@@ -6,8 +6,8 @@ what the world does comes in as calls, what it is to do goes out through the `Ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from gateway.calls.catalog import Judge
 from gateway.calls.core_state import Core
@@ -120,7 +120,29 @@ class Exchange:
             if shared.link is not None:
                 # What a slow core has held back while it was alone with the peer is not to hold up this one.
                 shared.link.resume()
+            if shared.is_ready:
+                # This session's recording has no handshake, so it says what one would have said.
+                facts = {
+                    "era": shared.era,
+                    "version": shared.version,
+                    "ids": shared.last_id,
+                    "greeted": "before",
+                }
+                session.tap.record(
+                    "ready",
+                    "inside",
+                    shared.facts,
+                    peer=name,
+                    life=shared.life,
+                    flags=("synthetic",),
+                    x=facts,
+                )
         return Seat(self, name, config, shared)
+
+    def seat_ready(self, name: str, link: Link, *, facts: Mapping[str, Any], greeting: bytes) -> None:
+        """Seat a shared peer that was ready before a session began, as its recording tells: for who plays it again."""
+        peer = self.shared.get(name) or self._make_shared(name, self.config.peers[name])
+        peer.greeted_before(link, facts, greeting)
 
     def make_peer(self, name: str, config: PeerConfig, client: Client) -> Peer:
         """Return a peer that is not connected yet."""

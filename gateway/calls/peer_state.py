@@ -6,7 +6,7 @@ is reached (the `Host` does), nor where its words go (its sessions do).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -218,6 +218,16 @@ class Peer:
         for call in waiting:
             call.session.submit(call, self)
         self._tell_settled()
+
+    def greeted_before(self, link: Link, facts: Mapping[str, Any], greeting: bytes) -> None:
+        """Be ready as the frame says that a session left of a peer which had been ready before it began."""
+        self.link = link
+        self.life = max(self.life, 1)
+        self._next_id = int(facts.get("ids", 0))
+        members = translate.members(greeting)
+        capabilities = msgspec.json.decode(members.get("capabilities", b"{}"), type=dict[str, Any])
+        era: mcp.Era = "modern" if facts.get("era") == "modern" else "legacy"
+        self.ready(era, str(facts.get("version", "")), greeting, capabilities)
 
     def unreachable(self, fault: Fault) -> None:
         """The peer could not be started, or its handshake failed: whoever waits is told why."""

@@ -49,7 +49,8 @@ class Drive:
         self._header = header
         self._body = body
         self._clock = VirtualClock()
-        self.pairing = Pairing(body)
+        shared = frozenset(name for name, peer in config.peers.items() if peer.scope == "shared")
+        self.pairing = Pairing(body, shared=shared)
         self._on_frame = on_frame
         self._stage = Stage(self._clock, header.seed, self._take)
         version = header.by.rpartition(" ")[2] or "0"
@@ -67,6 +68,7 @@ class Drive:
         for frame in frames:
             if not _is_of_reader(frame):
                 self.pairing.expect(frame)
+                self._seat(frame)
         frame = None
         for number, frame in enumerate(self.pairing.expected()):
             self._clock.at(frame.at)
@@ -80,6 +82,12 @@ class Drive:
             self._exchange.close()
         self.pairing.finish()
         return self.pairing
+
+    def _seat(self, frame: Frame) -> None:
+        """A shared peer that was ready before the session is so before its first message."""
+        x = frame.x or {}
+        if frame.kind == "ready" and x.get("greeted") == "before" and frame.peer:
+            self._exchange.seat_ready(frame.peer, Nowhere(), facts=x, greeting=self._body(frame))
 
     def _take(self, frame: Frame) -> None:
         if self._on_frame is not None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from gateway.replay.rewire import same_ids
 from recordings.difference import differences
 from recordings.divergence import Divergence, DivergenceClass
 from recordings.edits import unedited
@@ -29,8 +30,11 @@ STATE = b'"requestState":"'
 class Pairing:
     """Two streams of frames on the way to each other."""
 
-    def __init__(self, body: Callable[[Frame], bytes]) -> None:
+    def __init__(self, body: Callable[[Frame], bytes], *, shared: frozenset[str] = frozenset()) -> None:
+        """`shared` are peers that other sessions may have used at the same time: how their connections number requests
+        is not this session's alone."""
         self._body = body
+        self._shared = shared
         self._expected: dict[int, Frame] = {}
         self._open: defaultdict[Key, deque[int]] = defaultdict(deque)
         self._live_of: dict[int, int] = {}
@@ -127,7 +131,9 @@ class Pairing:
         if recorded.seq < self._last:
             wrong.append("it comes later than recorded")
         self._last = max(self._last, recorded.seq)
-        for field in ("peer", "life", "way", "lane", "id", "method", "name"):
+        is_shared = recorded.peer in self._shared and recorded.way in (">peer", "peer>")
+        fields = ("peer", "life", "way", "lane", "method", "name", *(() if is_shared else ("id",)))
+        for field in fields:
             ours, theirs = getattr(recorded, field), getattr(live, field)
             if ours != theirs or type(ours) is not type(theirs):
                 wrong.append(f"`{field}` is {theirs!r} and was {ours!r}")
@@ -152,6 +158,8 @@ class Pairing:
             self._learn(before, after)
         for ours, theirs in self._renames:
             after = after.replace(theirs, ours)
+        if before != after and recorded.peer in self._shared:
+            after = same_ids(before, after, recorded.method or "")
         return before, after
 
     def _learn(self, before: bytes, after: bytes) -> None:

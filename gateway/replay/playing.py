@@ -141,7 +141,12 @@ class Playing:
             return
         link = ScriptedLink(self, peer)
         self._links.setdefault(peer.name, []).append(link)
-        peer.opened(link)
+        greeting = self.player.script.greetings.get(peer.name)
+        if greeting is not None and meeting is None:
+            source = self.player.script.source
+            peer.greeted_before(link, source.frame(greeting).x or {}, source.body(greeting))
+        else:
+            peer.opened(link)
         self.wake()
 
     def disconnect(self, peer: Peer) -> None:

@@ -77,6 +77,44 @@ def about(message: bytes, method: str, id_: Id | None) -> bytes:
     return _with_subscription(message, id_)
 
 
+def same_ids(recorded: bytes, live: bytes, method: str) -> bytes:
+    """The live message under the ids of the recorded one, in every place where the gateway numbers them."""
+    try:
+        head = read_head.decode(recorded)
+        params = _read_params.decode(recorded).params
+    except msgspec.DecodeError:
+        return live
+    if isinstance(head.id, int | str):
+        live = under_id(live, head.id)
+    named = {PROGRESS: "progressToken", CANCELLED: "requestId"}.get(method)
+    if named is not None and named in params:
+        live = _with_member(live, named, msgspec.json.decode(params[named], type=int | str))
+    meta = _members(params.get("_meta"))
+    if "progressToken" in meta:
+        live = _with_token(live, meta["progressToken"])
+    if mcp.META_SUBSCRIPTION in meta:
+        live = _with_subscription(live, msgspec.json.decode(meta[mcp.META_SUBSCRIPTION], type=int | str))
+    return live
+
+
+def _members(raw: Raw | None) -> dict[str, Raw]:
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Raw]) if raw is not None else {}
+    except msgspec.DecodeError:
+        return {}
+
+
+def _with_token(message: bytes, token: Raw) -> bytes:
+    """A request that asks for progress under another token."""
+    members = _params_of(message)
+    meta = _members(members.get("_meta")) if members is not None else {}
+    if members is None or "progressToken" not in meta or bytes(meta["progressToken"]) == bytes(token):
+        return message
+    meta["progressToken"] = token
+    members["_meta"] = Raw(msgspec.json.encode(meta))
+    return _with_params(message, members)
+
+
 def _with_member(message: bytes, name: str, value: Id) -> bytes:
     members = _params_of(message)
     encoded = jsonrpc.encode(value)

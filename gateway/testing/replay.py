@@ -76,7 +76,7 @@ class Replay:
         self._pace = pace
         self._patience_s = patience_s
         self._unplayed = unplayed
-        self._gateway: Gateway | None = None
+        self.gateway: Gateway | None = None
         self._target: Path | None = None
 
     @property
@@ -85,8 +85,8 @@ class Replay:
         return self.mode == "rewrite" or (self.mode == "once" and not self.path.exists())
 
     async def __aenter__(self) -> Replay:
-        self._gateway = self._recording() if self.is_recording else self._replaying()
-        self._gateway.world.need_recordings()
+        self.gateway = self._recording() if self.is_recording else self._replaying()
+        self.gateway.world.need_recordings()
         return self
 
     def _recording(self) -> Gateway:
@@ -126,14 +126,14 @@ class Replay:
 
     def connect(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         """A new session, as a transport for `mcp.Client` or the streams for `mcp.ClientSession`."""
-        assert self._gateway is not None, "connect inside of `async with`"
-        return streams(self._gateway.accept)
+        assert self.gateway is not None, "connect inside of `async with`"
+        return streams(self.gateway.accept)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._gateway is not None
-        await self._gateway.stop()
+        assert self.gateway is not None
+        await self.gateway.stop()
         if self._target is not None and self._target.exists():
             if kind is None and self._is_better:
                 put_in_place(self._target, self.path)
