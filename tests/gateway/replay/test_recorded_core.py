@@ -75,8 +75,9 @@ def test_a_request_goes_out_when_what_the_core_had_been_given_before_it_is_there
     session = Session()
     first, second = session.asks(1, "a"), session.asks(2, "b")
     session.answers(second, 2)
-    session.asks(3, "c")
+    third = session.asks(3, "c")
     session.answers(first, 1)
+    session.answers(third, 3)
     core = session.start()
 
     assert session.advance(core) == [1, 2]
