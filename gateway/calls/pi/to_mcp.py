@@ -62,11 +62,11 @@ _call_params = msgspec.json.Decoder(_CallParams)
 _prompt_params = msgspec.json.Decoder(_PromptParams)
 
 
-def facts(offer: Offer) -> bytes:
-    """Return what an MCP server with this offer would answer to `initialize`."""
+def facts(offer: Offer, version: str = mcp.LATEST_LEGACY) -> bytes:
+    """Return what an MCP server with this offer would answer to `initialize`, in that revision."""
     return _encode(
         {
-            "protocolVersion": mcp.LATEST_LEGACY,
+            "protocolVersion": version,
             "capabilities": {"tools": {"listChanged": True}, "prompts": {"listChanged": True}, "logging": {}},
             "serverInfo": {"name": offer.name, "version": offer.version},
         }

@@ -1,0 +1,309 @@
+"""An extension that answers as an MCP server: what a peer is told in MCP goes to it in Pi, and its words come back.
+
+Owns the joining of `extension.py` and `to_mcp.py`: which request of the gateway became which question to the
+extension. Messages come in as calls, and what is to be said to either side goes out in order. Host calls are refused,
+since nothing serves them yet; what is refused or dropped is told as a log line, which whoever asked for logs gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from gateway.calls.pi import to_mcp
+from gateway.calls.pi.effects import (
+    Dropped,
+    Effect,
+    Ended,
+    Failed,
+    Logged,
+    Refused,
+    Registered,
+    Send,
+    Updated,
+)
+from gateway.calls.pi.extension import Extension, Limits
+from gateway.calls.pi.offer import Offer
+from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
+from gateway.protocol.jsonrpc import BadMessage, Envelope, Id
+from gateway.protocol.pi_messages import EMPTY, HostCall, Log
+
+FOREVER: Final = 1 << 62
+"""Whoever asks in MCP has a deadline of its own, and cancels."""
+LEVELS: Final = {"debug": "debug", "info": "info", "warn": "warning", "error": "error"}
+"""Levels of the Pi log as MCP calls them."""
+
+Answer: TypeAlias = Callable[[Ended], bytes | Fault]
+
+
+class Said(msgspec.Struct):
+    """What is to be said now, to either side in order."""
+
+    to_gateway: list[bytes] = msgspec.field(default_factory=list[bytes])
+    to_extension: list[bytes] = msgspec.field(default_factory=list[bytes])
+    fault: Fault | None = None
+    """Why the connection is of no use any more."""
+
+
+class _Open(msgspec.Struct):
+    id: Id
+    answer: Answer
+    token: int | str | None
+    told: float = 0
+    """How far its progress is."""
+
+
+class _Cancelled(msgspec.Struct):
+    request: int | str = msgspec.field(name="requestId")
+
+
+_cancelled = msgspec.json.Decoder(_Cancelled)
+_encode = msgspec.json.Encoder().encode
+
+
+def refuses(call: HostCall) -> Fault:
+    """Return why no host call is made."""
+    return Fault(
+        code="denied",
+        message=f"nothing here serves the host call `{call.method[:64]}`",
+        reason="no_connector",
+        details={"capability": call.capability[:64]},
+    )
+
+
+class PiServer:
+    """One connection to an extension, as the gateway's MCP side sees it. Times are monotonic nanoseconds."""
+
+    def __init__(self, name: str, now: int, limits: Limits | None = None) -> None:
+        self.extension = Extension(name, now, judge=refuses, limits=limits)
+        self._greeting: tuple[Id, str] | None = None
+        """The `initialize` that waits for the registration, and the version that it asks for."""
+        self._offer: Offer | None = None
+        self._fault: Fault | None = None
+        """Why it is of no use, once it is not."""
+        self._open: dict[str, _Open] = {}
+        self._keys: dict[Id, str] = {}
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When `expired` has something to do."""
+        found = self.extension.next_deadline
+        return None if found is None or found >= FOREVER else found
+
+    def from_gateway(self, data: bytes, now: int) -> Said:
+        """Take one message that is meant for an MCP server."""
+        said = Said()
+        try:
+            envelope = jsonrpc.read(data)
+            kind = jsonrpc.kind_of(envelope)
+        except BadMessage:
+            return said
+        if kind == "notification":
+            self._notified(said, envelope, now)
+        elif kind == "request" and isinstance(envelope.id, int | str):
+            self._asked(said, envelope.id, envelope)
+        return said
+
+    def from_extension(self, data: bytes, now: int) -> Said:
+        """Take one message of the extension."""
+        return self._do(Said(), self.extension.received(data, now))
+
+    def too_long(self, head: bytes, size: int) -> Said:
+        """A message of the extension was longer than allowed, and skipped."""
+        return self._do(Said(), self.extension.too_long(head, size))
+
+    def expired(self, now: int) -> Said:
+        """Do what is due."""
+        return self._do(Said(), self.extension.expired(now))
+
+    def shut_down(self, now: int) -> Said:
+        """Tell the extension that the session ends."""
+        return self._do(Said(), self.extension.shut_down(now))
+
+    def closed(self, fault: Fault | None = None) -> Said:
+        """The extension is gone."""
+        return self._do(Said(), self.extension.closed(fault))
+
+    # What the gateway wants.
+
+    def _notified(self, said: Said, envelope: Envelope, now: int) -> None:
+        if envelope.method == "notifications/initialized":
+            started = self.extension.start()
+            if not isinstance(started, Fault):
+                self._do(said, started)
+        elif envelope.method == "notifications/cancelled":
+            try:
+                id_ = _cancelled.decode(envelope.params).request
+            except msgspec.DecodeError:
+                return
+            key = self._keys.pop(id_, None)
+            if key is not None:
+                # Nobody waits for its answer; the extension's result ends it all the same.
+                del self._open[key]
+                self._do(said, self.extension.cancel(key, now))
+
+    def _asked(self, said: Said, id_: Id, envelope: Envelope) -> None:
+        method, offer = envelope.method, self._offer
+        if self._fault is not None:
+            self._refuse(said, id_, self._fault)
+        elif method == "initialize":
+            self._greeting = id_, _version(bytes(envelope.params))
+            self._greet(said)
+        elif method in ("ping", "logging/setLevel"):
+            said.to_gateway.append(jsonrpc.response(id_, b"{}"))
+        elif offer is not None and method == "tools/list":
+            said.to_gateway.append(jsonrpc.response(id_, to_mcp.tools_list(offer)))
+        elif offer is not None and method == "prompts/list":
+            said.to_gateway.append(jsonrpc.response(id_, to_mcp.prompts_list(offer)))
+        elif method == "tools/call":
+            self._call(said, id_, bytes(envelope.params))
+        elif method == "prompts/get":
+            self._command(said, id_, bytes(envelope.params))
+        else:
+            why = f"an extension has no `{method[:64]}`"
+            fault = Fault(
+                code="invalid_request", message=why, reason="no_such_method", jsonrpc=METHOD_NOT_FOUND
+            )
+            self._refuse(said, id_, fault)
+
+    def _call(self, said: Said, id_: Id, params: bytes) -> None:
+        call = to_mcp.read_call(params)
+        if isinstance(call, Fault):
+            self._refuse(said, id_, call)
+            return
+        asked = self.extension.call_tool(call.name, call.input, FOREVER, call.context)
+        self._ask(said, _Open(id_, _tool_answer, _token(params)), asked)
+
+    def _command(self, said: Said, id_: Id, params: bytes) -> None:
+        command = to_mcp.read_prompt(params)
+        if isinstance(command, Fault):
+            self._refuse(said, id_, command)
+            return
+        name, peer = command.name, self.extension.name
+
+        def answer(ended: Ended) -> bytes | Fault:
+            if ended.is_error:
+                return to_mcp.command_fault(name, ended.output, peer)
+            return to_mcp.prompt_result(ended.output)
+
+        asked = self.extension.run_command(name, command.args, FOREVER)
+        self._ask(said, _Open(id_, answer, _token(params)), asked)
+
+    def _ask(self, said: Said, one: _Open, asked: list[Effect] | Fault) -> None:
+        if isinstance(asked, Fault):
+            self._refuse(said, one.id, asked)
+            return
+        [key] = [effect.id for effect in asked if isinstance(effect, Send) and effect.asks]
+        self._open[key] = one
+        self._keys[one.id] = key
+        self._do(said, asked)
+
+    def _refuse(self, said: Said, id_: Id, fault: Fault) -> None:
+        said.to_gateway.append(jsonrpc.error(id_, error_object(fault)))
+
+    def _greet(self, said: Said) -> None:
+        if self._greeting is None or self._offer is None:
+            return
+        id_, version = self._greeting
+        self._greeting = None
+        said.to_gateway.append(jsonrpc.response(id_, to_mcp.facts(self._offer, version)))
+
+    # What the extension gives.
+
+    def _do(self, said: Said, effects: list[Effect]) -> Said:
+        for effect in effects:
+            match effect:
+                case Send():
+                    said.to_extension.append(effect.message)
+                case Registered():
+                    before, self._offer = self._offer, effect.offer
+                    if before is not None:
+                        said.to_gateway += map(jsonrpc.notification, to_mcp.changes(before, effect.offer))
+                    self._greet(said)
+                case Ended():
+                    self._ended(said, effect)
+                case Updated():
+                    self._updated(said, effect)
+                case Logged():
+                    said.to_gateway.append(_log(effect.log))
+                case Failed():
+                    self._fault = said.fault = effect.fault
+                    if self._greeting is not None:
+                        id_, _ = self._greeting
+                        self._greeting = None
+                        self._refuse(said, id_, effect.fault)
+                case Refused():
+                    said.to_gateway.append(_refused(effect))
+                case Dropped():
+                    said.to_gateway.append(_dropped(effect))
+                case _:
+                    # What is left concerns host calls, none of which begins, and the process, which its owner ends.
+                    pass
+        return said
+
+    def _ended(self, said: Said, ended: Ended) -> None:
+        one = self._open.pop(ended.key, None)
+        if one is None:
+            return
+        self._keys.pop(one.id, None)
+        result = ended.fault or one.answer(ended)
+        if isinstance(result, Fault):
+            self._refuse(said, one.id, result)
+        else:
+            said.to_gateway.append(jsonrpc.response(one.id, result))
+
+    def _updated(self, said: Said, update: Updated) -> None:
+        one = self._open.get(update.key)
+        if one is not None and one.token is not None:
+            params, one.told = to_mcp.progress(one.token, update.log, one.told)
+            said.to_gateway.append(jsonrpc.notification("notifications/progress", params))
+
+
+def _tool_answer(ended: Ended) -> bytes:
+    return to_mcp.call_result(ended.output, is_error=ended.is_error)
+
+
+def _log(log: Log) -> bytes:
+    data: dict[str, Any] = {"event": log.event, "message": log.message}
+    if log.data is not msgspec.UNSET and log.data != EMPTY:
+        data["data"] = log.data
+    params = {"level": LEVELS[log.level], "logger": log.correlation.extension_id, "data": data}
+    return jsonrpc.notification("notifications/message", _encode(params))
+
+
+def _refused(refused: Refused) -> bytes:
+    fault = refused.fault
+    facts = {"code": fault.code, "reason": fault.reason, "message": fault.message}
+    return _told("pi.refused", {**facts, "id": refused.id, "type": refused.type})
+
+
+def _dropped(dropped: Dropped) -> bytes:
+    facts = {"flag": dropped.flag, "reason": dropped.reason, "id": dropped.id, "type": dropped.type}
+    return _told("pi.dropped", facts)
+
+
+def _told(event: str, facts: dict[str, Any]) -> bytes:
+    """Return what became of a message as a log line, so that it is recorded where all else is."""
+    params = {"level": "warning", "logger": "tieline.pi", "data": {"event": event, **facts}}
+    return jsonrpc.notification("notifications/message", _encode(params))
+
+
+def _token(params: bytes) -> int | str | None:
+    try:
+        return mcp.read_params.decode(params).meta.token
+    except msgspec.DecodeError:
+        return None
+
+
+class _Greeting(msgspec.Struct):
+    version: str = msgspec.field(name="protocolVersion", default="")
+
+
+def _version(params: bytes) -> str:
+    try:
+        return mcp.version_of_legacy(msgspec.json.decode(params or b"{}", type=_Greeting).version)
+    except msgspec.DecodeError:
+        return mcp.LATEST_LEGACY
