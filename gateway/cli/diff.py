@@ -24,8 +24,12 @@ def register(app: typer.Typer) -> None:
         )
     )
     def diff(
-        one: Annotated[Path, typer.Argument(metavar="A", help="The recording to compare with.")],
-        other: Annotated[Path, typer.Argument(metavar="B", help="The recording that may differ from it.")],
+        one: Annotated[
+            Path, typer.Argument(metavar="A", help="The recording to compare with.", readable=False)
+        ],
+        other: Annotated[
+            Path, typer.Argument(metavar="B", help="The recording that may differ from it.", readable=False)
+        ],
         exact: Annotated[
             bool, typer.Option("--exact", help="Count also what is expected to differ from run to run.")
         ] = False,

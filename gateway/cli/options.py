@@ -15,8 +15,9 @@ ConfigArgument = Annotated[
     Path | None, typer.Argument(help="`tieline.toml` or another client's JSON. Default: what lies here.")
 ]
 DIR_HELP = "The recording, or its name in `tieline recordings`. Default: the newest."
-DirArgument = Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP)]
-RecordingArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The recording.")]
+# Whether it may be read is looked at where it is opened: what cannot be is a bad recording, and not wrong use.
+DirArgument = Annotated[Path | None, typer.Argument(metavar="DIR", help=DIR_HELP, readable=False)]
+RecordingArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The recording.", readable=False)]
 NewRecordingOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="The recording, or DIR-2, DIR-3 … Default: in the state directory."),

@@ -5,6 +5,7 @@ Knows no option. What is counted and how is decided by `recordings.views`.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -66,7 +67,14 @@ def chosen(path: Path | None) -> Path:
         path = usual_place() / path
     elif not path.exists():
         raise CliError(f"`{path}` does not exist", hint="Name the directory that holds `recording.json`")
+    check_access(path)
     return path
+
+
+def check_access(path: Path) -> None:
+    """Raise `CliError` where a directory may not be looked into."""
+    if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+        raise CliError(f"`{path}` cannot be read: Permission denied", code=BAD_INPUT)
 
 
 def opened(path: Path | None, *, quiet: bool = False) -> Recording:

@@ -6,7 +6,7 @@ diverged, 2 incomplete, 3 bad recording.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 GATES = ("auto", "causal", "lockstep", "free")
 MODES = ("replay", "once", "extend", "rewrite", "hybrid", "lenient", "shadow")
 LENIENT = ("error", "nearest", "stub")
+PATIENCE_S = 10.0
+DRIVEN = "A driven session is played whole and as it was recorded; it connects to nothing and serves nobody"
 PEER_MODES = ("mock", "live", "off")
 
 
@@ -37,7 +39,10 @@ def register(app: typer.Typer) -> None:
     )
     def replay(
         recording: Annotated[
-            Path, typer.Argument(metavar="DIR", help="The recording, or what holds several, one a session.")
+            Path,
+            typer.Argument(
+                metavar="DIR", help="The recording, or what holds several, one a session.", readable=False
+            ),
         ],
         command: Annotated[
             list[str] | None,
@@ -93,7 +98,7 @@ def register(app: typer.Typer) -> None:
         patience: Annotated[
             float,
             typer.Option(help="Seconds to wait for a recorded request that an answer depends on.", min=0.1),
-        ] = 10.0,
+        ] = PATIENCE_S,
         config: Annotated[Path | None, typer.Option(help="Configuration in which live peers stand.")] = None,
         http: Annotated[
             int | None, typer.Option(metavar="PORT", help="Serve over HTTP on loopback; 0 for any port.")
@@ -129,15 +134,52 @@ def register(app: typer.Typer) -> None:
         recording cannot be used.
         """
         from gateway.cli.fault_rules import rules_for
+        from gateway.cli.reading import check_access
         from gateway.cli.replaying import Request, drive_it, serve_it
         from gateway.runtime.replay_setup import Choice
 
+        serving = {
+            "--http": http is not None,
+            "--websocket": websocket is not None,
+            "--unix": unix is not None,
+            "--insecure-loopback": insecure_loopback,
+            "--ready-file": ready_file is not None,
+            "--record": record is not None,
+            "--config": config is not None,
+            "a command": bool(command),
+        }
+        playing = {
+            "--fault": bool(fault),
+            "--peer": bool(peer),
+            "--gate": gate != "auto",
+            "--pace": pace != "zero",
+            "--patience": patience != PATIENCE_S,
+            "--lenient": lenient != "nearest",
+        }
+        if drive:
+            _refuse(
+                {"--mode": mode != "replay", "--allow": bool(allow)} | playing | serving,
+                "beside `--drive`",
+                DRIVEN,
+            )
+        elif json:
+            _refuse(
+                {"--json": True}, "without `--drive`", "`--report FILE` writes the report of a replay as JSON"
+            )
+        elif mode in ("rewrite", "shadow"):
+            _refuse(playing, f"in mode `{mode}`", "There all is asked live")
+        check_access(recording)
         how = _one_of("--mode", mode, MODES)
         strength = _one_of("--gate", gate, GATES)
+        instead = _one_of("--lenient", lenient, LENIENT)
+        if how != "lenient":
+            _refuse(
+                {"--lenient": instead != "nearest"}, "without `--mode lenient`", "Leave it out, or say so"
+            )
         choice = Choice(
             gate=None if strength == "auto" else strength,  # pyright: ignore[reportArgumentType] - it is one of them
             mode=how if how not in ("rewrite", "shadow") else "replay",  # pyright: ignore[reportArgumentType]
-            lenient=_one_of("--lenient", lenient, LENIENT),  # pyright: ignore[reportArgumentType]
+            lenient=instead,  # pyright: ignore[reportArgumentType]
             allow=tuple(allow or ()),
             peers=_peers(peer or ()),
             faults=rules_for(recording, fault or ()),
@@ -162,6 +204,17 @@ def register(app: typer.Typer) -> None:
         return drive_it(request, json=json) if drive else serve_it(request)
 
     del replay
+
+
+def _refuse(given: Mapping[str, bool], where: str, hint: str) -> None:
+    """Raise `CliError` for the first of these options that was given."""
+    option = next((name for name, is_given in given.items() if is_given), None)
+    if option is not None:
+        raise CliError(f"{_quoted(option)} means nothing {where}", hint=hint)
+
+
+def _quoted(option: str) -> str:
+    return f"`{option}`" if option.startswith("-") else option
 
 
 def _one_of(option: str, value: str, known: Sequence[str]) -> str:

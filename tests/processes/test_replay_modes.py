@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,9 +13,11 @@ import jsonschema_rs
 import pytest
 
 from tests.processes import varied_peer
+from tests.processes.gateway_kit import TIELINE
 from tests.processes.replay_kit import (
     Call,
     called,
+    environment,
     played,
     recorded,
     report,
@@ -119,6 +123,23 @@ def test_a_bad_recording_ends_with_3(session: Path, tmp_path: Path) -> None:
         assert done.returncode == 3
         assert done.stderr.startswith(said)
         assert done.stdout == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may read everything")
+@pytest.mark.parametrize("command", ["replay", "diff", "verify"])
+def test_a_directory_that_may_not_be_read_ends_with_3(session: Path, tmp_path: Path, command: str) -> None:
+    less = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    paths = [session, session] if command == "diff" else [session]
+    session.chmod(0)
+    try:
+        done = subprocess.run(
+            [*less, *TIELINE, command, *map(str, paths)],
+            cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        session.chmod(0o700)
+    assert done.stderr == f"error: `{session}` cannot be read: Permission denied\n"
+    assert done.returncode == 3
 
 
 def test_once_records_where_there_is_nothing_and_replays_from_then_on(peer: Path, tmp_path: Path) -> None:
@@ -305,6 +326,14 @@ def test_a_peer_alone_can_be_live_or_off(session: Path, peer: Path, tmp_path: Pa
         (["--allow", "x"], "what may be asked live is named for mode `hybrid` alone"),
         (["--mode", "extend", "--config", "c.toml", "--", "x"], "a command and `--config` are two ways"),
         (["--mode", "extend", "--config", "c.toml"], "`c.toml` does not exist"),
+        (["--json"], "`--json` means nothing without `--drive`"),
+        (["--lenient", "stub"], "`--lenient` means nothing without `--mode lenient`"),
+        (["--mode", "shadow", "--fault", "drop", "--", "x"], "`--fault` means nothing in mode `shadow`"),
+        (["--drive", "--mode", "extend"], "`--mode` means nothing beside `--drive`"),
+        (["--drive", "--fault", "drop peer=x"], "`--fault` means nothing beside `--drive`"),
+        (["--drive", "--http", "0"], "`--http` means nothing beside `--drive`"),
+        (["--drive", "--record", "more"], "`--record` means nothing beside `--drive`"),
+        (["--drive", "--", "x"], "a command means nothing beside `--drive`"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_sentence_with_a_hint(
