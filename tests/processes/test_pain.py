@@ -9,7 +9,8 @@ tested (a name without a folder is in `tests/processes`):
 | a server that ignores the end of its input and SIGTERM, with a family | `test_faults_in_calls` (family rows) |
 | closing a session, by DELETE or by TCP, leaves its server running | here, `closed_session`; `test_faults_of_a_core` |
 | a client that never reads, or vanishes | `test_faults_of_a_core`; `tests/gateway/runtime/test_http_limits` |
-| every reconnection starts one more server | here, `short_sessions` |
+| every reconnection starts one more server | here, `fifty_reconnections`; `tests/gateway/calls/test_faults` |
+| a restart under load fails what it need not | here, `killed_under_load` |
 | a changed command line leaves the old server running | here, `reload_with_another_command` |
 | a call in flight keeps the gateway from ending | `test_faults_of_the_gateway` (stdio core leaves) |
 | a server instance for each call | here, `a_thousand_calls` |
@@ -39,6 +40,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -275,7 +277,7 @@ def servers_of(gateway: int) -> list[int]:
     return found
 
 
-def test_forty_short_sessions_leave_no_process_behind(tmp_path: Path) -> None:
+def test_fifty_short_sessions_leave_no_process_behind(tmp_path: Path) -> None:
     async def main() -> None:
         with program(tmp_path, {"good": echo()}) as gateway:
 
@@ -284,10 +286,67 @@ def test_forty_short_sessions_leave_no_process_behind(tmp_path: Path) -> None:
                 assert text_of(await core.tool("good__echo", text=str(number))) == str(number)
                 core.close()
 
-            for start in range(0, 40, 4):
-                await asyncio.gather(*(visit(number) for number in range(start, start + 4)))
+            for start in range(0, 50, 5):
+                await asyncio.gather(*(visit(number) for number in range(start, start + 5)))
             await eventually(lambda: marked_by(gateway.pid) == [], "the end of every server")
             assert gateway.process.poll() is None
+
+    run(main())
+
+
+def test_fifty_reconnections_to_a_shared_server_are_one_process(tmp_path: Path) -> None:
+    async def main() -> None:
+        with program(tmp_path, {"good": echo(scope="shared")}) as gateway:
+            servers: set[int] = set()
+            for number in range(50):
+                core = await gateway.core()
+                assert text_of(await core.tool("good__echo", text=str(number))) == str(number)
+                core.close()
+                found = servers_of(gateway.pid)
+                assert len(found) == 1
+                servers.update(found)
+            assert len(servers) == 1
+
+    run(main())
+
+
+def test_a_server_that_is_killed_under_load_fails_at_most_what_is_in_flight(tmp_path: Path) -> None:
+    callers, kills = 8, 3
+
+    async def main() -> None:
+        settings: Message = {"restart": {"backoff_s": 0.05}}
+        async with house(tmp_path, {"good": echo(**settings)}) as here:
+            core = await here.core()
+            over = asyncio.Event()
+            served, failed = 0, list[Message]()
+
+            async def go_on(caller: int) -> None:
+                nonlocal served
+                number = 0
+                while not over.is_set():
+                    number += 1
+                    answer = await core.tool("good__echo", text=f"{caller}/{number}")
+                    if "error" in answer:
+                        failed.append(answer["error"]["data"])
+                    else:
+                        assert text_of(answer) == f"{caller}/{number}"
+                        served += 1
+
+            calls = [asyncio.ensure_future(go_on(caller)) for caller in range(callers)]
+            for kill in range(1, kills + 1):
+                so_far = served
+                await eventually(lambda so_far=so_far: served > so_far + 50, "calls that are served")
+                pid = here.pid("good")
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+                await eventually(lambda kill=kill: here.life("good") > kill, "the next life")
+            so_far = served
+            await eventually(lambda: served > so_far + 50, "calls that are served again")
+            over.set()
+            await asyncio.gather(*calls)
+
+        assert len(failed) <= callers * kills
+        assert {(data["code"], data["outcome"]) for data in failed} <= {("io", "unknown"), ("io", "not_sent")}
 
     run(main())
 

@@ -96,6 +96,25 @@ def test_a_call_that_no_byte_of_was_sent_says_so_and_may_be_made_again() -> None
     assert (data["outcome"], data["retryable"]) == ("not_sent", True)
 
 
+@pytest.mark.parametrize("scope", ["session", "shared"])
+def test_fifty_forced_reconnections_leave_one_connection_and_a_call_is_made_once_on_it(scope: Any) -> None:
+    service = Service()
+    desk = Desk({"calc": service}, peers={"calc": PeerConfig(command=["x"], scope=scope)})
+    core = desk.core()
+    for number in range(50):
+        service.dies()
+        core.calls(id=number)
+        desk.passes(0.2)
+
+        (alive,) = [wire for wire in service.wires if not wire.link.is_closed]
+        assert alive is service.wires[-1]
+        service.answers(service.gets("tools/call"), text(f"{number}"))
+        answers = [message for message in core.got if "id" in message]
+        assert answers == [{"jsonrpc": "2.0", "id": number, "result": text(f"{number}")}]
+    assert len(service.wires) == 51
+    assert desk.exchange.peers_named("calc") == [service.wire.receiver]
+
+
 def test_a_call_waits_for_a_peer_that_is_being_restarted_and_is_sent_once() -> None:
     desk, core, a, _ = beside()
     a.dies()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -292,6 +293,45 @@ def test_the_answer_that_crosses_a_cancellation_is_dropped() -> None:
 
     assert core.gets_result() == text("new")
     assert len(desk.frames("late")) == 1
+
+
+@in_all_eras
+def test_of_a_cancellation_and_an_answer_that_race_a_thousand_times_exactly_one_holds(
+    core_era: Any, peer_era: Any
+) -> None:
+    desk, core, calc = table(core_era, peer_era)
+    draw = random.Random(20260728)
+    won = 0
+    for start in range(0, 1000, 4):
+        ids = list(range(start, start + 4))
+        for id_ in ids:
+            core.calls(id=id_)
+        asked = {id_: calc.gets("tools/call") for id_ in ids}
+        race = [(id_, what) for id_ in ids for what in ("cancel", "answer")]
+        draw.shuffle(race)
+        for id_, what in race:
+            if what == "cancel":
+                core.cancels(id_)
+            else:
+                calc.answers(asked[id_], text(f"of {id_}"))
+        cancelled = {id_ for id_ in ids if race.index((id_, "cancel")) < race.index((id_, "answer"))}
+        won += len(cancelled)
+
+        told = [message["params"]["requestId"] for message in taken(calc)]
+        assert sorted(told) == sorted(asked[id_]["id"] for id_ in cancelled)
+        given = {message["id"]: message["result"]["content"][0]["text"] for message in core.got}
+        assert given == {id_: f"of {id_}" for id_ in ids if id_ not in cancelled}
+    assert 300 < won < 700
+    assert len(desk.frames("late")) == won
+    assert not core.receiver.open
+
+
+def taken(service: Service) -> list[Any]:
+    """Everything that a peer was sent, which must be cancellations."""
+    found: list[Any] = []
+    while not service.hears_nothing:
+        found.append(service.gets("notifications/cancelled"))
+    return found
 
 
 def test_a_call_that_is_cancelled_while_its_owner_is_looked_up_is_never_made() -> None:
