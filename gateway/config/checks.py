@@ -75,6 +75,10 @@ def _half_of_a_peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
 def _parts(peer: PeerConfig, path: KeyPath, report: Report) -> None:
     if peer.version and peer.era != "auto" and (peer.version >= FIRST_MODERN) != (peer.era == "modern"):
         report.mistake((*path, "version"), f"is `{peer.version}`, which is not of the `{peer.era}` era")
+    if peer.dialect == "pi" and (peer.era == "modern" or (peer.version or "") >= FIRST_MODERN):
+        report.mistake(
+            (*path, "dialect"), "is `pi`, which speaks neither a modern `era` nor a modern `version`"
+        )
     for header, value in peer.headers.items():
         if not HEADER_NAME.fullmatch(header):
             report.mistake((*path, "headers", header), "is not the name of a header")
@@ -112,6 +116,8 @@ def _belongs(peer: PeerConfig, way: str, path: KeyPath, report: Report) -> None:
             report.mistake((*path, key), f"belongs to a peer with `{owner}`, this one has `{way}`")
     if peer.oauth is not None and peer.kind == "websocket":
         report.mistake((*path, "oauth"), "belongs to an HTTP peer, this one is a websocket")
+    if peer.dialect == "pi" and way != "command":
+        report.mistake((*path, "dialect"), f"`pi` belongs to a peer with `command`, this one has `{way}`")
     for key in ("memory_bytes", "cpu_s", "processes", "open_files"):
         if getattr(peer.limits, key) and way != "command":
             report.mistake((*path, "limits", key), f"belongs to a peer with `command`, this one has `{way}`")

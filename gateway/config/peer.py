@@ -138,6 +138,10 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
         Literal["stdio", "http", "sse", "websocket", "unix"] | None,
         Meta(description="Needed only for `sse`, the legacy HTTP transport."),
     ] = None
+    dialect: Annotated[
+        Literal["mcp", "pi"],
+        Meta(description="`pi`: an extension of the Pi protocol, with `command`. Recorded in MCP's words."),
+    ] = "mcp"
     env: Annotated[
         dict[str, str], Meta(description="Environment variables for the process.", extra=SECRET)
     ] = {}

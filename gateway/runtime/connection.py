@@ -194,7 +194,16 @@ class Connection:
         life.process = self._process = process
         self._peer.note("spawn", {"program": config.command[0], "pid": process.pid})
         read_fd, write_fd = process.take_pipes()
-        link = connect_pipes(life, read_fd=read_fd, write_fd=write_fd, limits=limits, pipe_bytes=1024 * 1024)
+        pi = None
+        if config.dialect == "pi":
+            from gateway.runtime.pi_link import PiLink
+
+            pi = PiLink(life, self._peer.name, self._world.now, limits)
+        receiver = life if pi is None else pi
+        pipes = connect_pipes(
+            receiver, read_fd=read_fd, write_fd=write_fd, limits=limits, pipe_bytes=1024 * 1024
+        )
+        link: Link = pipes if pi is None else pi.over(pipes)
         process.close_stdin = link.close
         return link
 

@@ -1,0 +1,137 @@
+"""A link to an extension that speaks the Pi protocol, for a peer that speaks MCP.
+
+Owns the way between the two and the timer of `calls.pi.server`, which decides all that is said. The transport's
+receiver is this, and this is the peer's link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from gateway.calls.pi.extension import Limits as PiLimits
+from gateway.calls.pi.server import PiServer, Said
+from transports.base import Id, Limits, Link, Origin, Receiver, Stamp, TransportError
+
+
+class PiLink:
+    """Sits between a transport, whose `Receiver` it implements, and a peer, whose `Link` it is."""
+
+    stamped = False
+
+    def __init__(self, receiver: Receiver, name: str, now: Callable[[], int], limits: Limits) -> None:
+        self._receiver = receiver
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._server = PiServer(name, now(), PiLimits(most_bytes=limits.message_bytes))
+        self._link: Link | None = None
+        self._waiting: deque[bytes] = deque()
+        """What the peer is to hear once it has finished what it is saying."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    def over(self, link: Link) -> PiLink:
+        """Use an open transport."""
+        self._link = link
+        self._wind()
+        return self
+
+    # As the peer's link.
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes that the system has not taken yet."""
+        return self._link.queued_bytes if self._link is not None else 0
+
+    def send(self, message: bytes, stamp: Stamp | None = None) -> None:
+        """Take a message that is meant for an MCP server."""
+        del stamp
+        self._carry(self._server.from_gateway(message, self._now()))
+        self._loop.call_soon(self._flush)
+
+    def cancel(self, request_id: Id) -> bool:
+        """Leave cancelling to a message."""
+        del request_id
+        return False
+
+    def pause(self) -> None:
+        """Stop reading."""
+        if self._link is not None:
+            self._link.pause()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._link is not None:
+            self._link.resume()
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Tell the extension that the session ends, and close."""
+        self._carry(self._server.shut_down(self._now()))
+        self._stop_timer()
+        if self._link is not None:
+            self._link.close(code, reason)
+
+    async def wait_closed(self) -> None:
+        """Return once the transport has let go of what it held."""
+        wait = getattr(self._link, "wait_closed", None)
+        if wait is not None:
+            await wait()
+
+    # As the transport's receiver.
+
+    def message(self, data: bytes, origin: Origin | None = None) -> None:
+        """One message of the extension."""
+        del origin
+        self._carry(self._server.from_extension(data, self._now()))
+        self._flush()
+
+    def stray(self, data: bytes, why: str, *, size: int) -> None:
+        """Bytes that are no message: recorded as any peer's are, and answered where they can be."""
+        if why == "too-large":
+            self._carry(self._server.too_long(data, size))
+        self._receiver.stray(data, why, size=size)
+        self._flush()
+
+    def failed(self, fault: TransportError) -> None:
+        """One request could not be carried; no transport below this one says so."""
+        self._receiver.failed(fault)
+
+    def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
+        """The extension has stopped reading, or reads again."""
+        self._receiver.writable(ready)
+
+    def closed(self, fault: TransportError | None) -> None:
+        """The connection has ended; the peer answers whoever waits."""
+        self._flush()
+        self._is_closed = True
+        self._stop_timer()
+        self._server.closed()
+        self._receiver.closed(fault)
+
+    def _carry(self, said: Said) -> None:
+        if self._link is not None:
+            for data in said.to_extension:
+                self._link.send(data)
+        self._waiting += said.to_gateway
+        self._wind()
+
+    def _flush(self) -> None:
+        while self._waiting and not self._is_closed:
+            self._receiver.message(self._waiting.popleft())
+
+    def _wind(self) -> None:
+        self._stop_timer()
+        at = self._server.next_deadline
+        if at is not None and not self._is_closed:
+            self._timer = self._loop.call_later(max(0.0, (at - self._now()) / 1e9) + 0.001, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._carry(self._server.expired(self._now()))
+        self._flush()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
