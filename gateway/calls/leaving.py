@@ -53,9 +53,17 @@ class Leaving:
 
     def _is_starting(self) -> bool:
         """Whether a call has not been sent since its peer is starting, which has not taken too long."""
-        starting = [peer for peer in self._core.session.peers() if peer.state in STARTING]
-        limit = max((peer.config.start_timeout_s for peer in starting), default=0.0)
-        return self._waited < limit and any(_is_unsent(call) for call in self._core.owed())
+        session = self._core.session
+        starting = {
+            peer.name: peer.config.start_timeout_s for peer in session.peers() if peer.state in STARTING
+        }
+        limit = max(starting.values(), default=0.0)
+        if self._waited >= limit or not any(_is_unsent(call) for call in self._core.owed()):
+            return False
+        session.exchange.tell(
+            f"the input has ended; {', '.join(starting)} may take up to {limit:g} s to start, which is waited for"
+        )
+        return True
 
     def _tell(self) -> None:
         calls = [f"{call.method} {call.name}".strip() for call in self._core.owed()]

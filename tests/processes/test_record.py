@@ -191,12 +191,26 @@ def test_everything_that_was_asked_before_the_end_of_input_is_answered(delay_ms:
     assert not [frame for frame in recording if frame.kind == "lost"]
 
 
-def test_a_server_that_never_answers_does_not_hold_a_client_that_has_said_all(tmp_path: Path) -> None:
+def test_a_server_that_never_answers_does_not_hold_a_client_that_has_said_all_and_ends_us(
+    tmp_path: Path,
+) -> None:
     lines = b"".join(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in HELLO)
     command = [*TIELINE, "record", "--out", str(tmp_path / "out"), "--", "sh", "-c", "exec sleep 600"]
 
-    done = subprocess.run(
-        command, cwd=ROOT, input=lines, capture_output=True, timeout=PATIENCE_S, check=False
-    )
-
-    assert (done.returncode, done.stdout) == (0, b"")
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as gateway:
+        try:
+            assert gateway.stdin is not None
+            assert gateway.stdout is not None
+            assert gateway.stderr is not None
+            gateway.stdin.write(lines)
+            gateway.stdin.close()
+            # It is still starting, and whoever only waits is told so. Clients that wait no longer send a signal.
+            assert b"the input has ended; sh may take up to 120 s to start" in gateway.stderr.readline()
+            gateway.terminate()
+            assert gateway.wait(PATIENCE_S) == 0
+            (answer,) = map(json.loads, gateway.stdout.read().splitlines())
+            assert (answer["id"], "error" in answer) == (HELLO[0]["id"], True)
+        finally:
+            gateway.kill()

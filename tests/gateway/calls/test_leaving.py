@@ -91,7 +91,7 @@ def test_a_peer_that_is_starting_is_waited_for_and_so_are_its_answers() -> None:
 
     assert [message["id"] for message in core.got if "result" in message][-2:] == [1, 2]
     assert core.link.is_closed
-    assert desk.notices == []
+    assert desk.notices == ["the input has ended; calc may take up to 20 s to start, which is waited for"]
 
 
 def test_a_peer_that_has_started_and_says_nothing_is_waited_for_no_longer_than_any_other() -> None:
