@@ -45,6 +45,9 @@ def account(player: Player, *, aborted: str = "") -> Report:
                 last_given=player.last_given(arrival.lane),
             )
         )
+    if player.faults:
+        what = ", ".join(dict.fromkeys(type(fault).__name__ for fault in player.faults))
+        aborted = f"the replay itself has failed ({what}); its log says more"
     if first is not None and not aborted:
         what = f"{first.method} {first.name}".strip()
         where = f" of lane {first.lane}" if first.lane else ""

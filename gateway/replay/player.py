@@ -120,6 +120,10 @@ class Player:
         """The recorded frame that is being delivered at this moment."""
         self._now = 0
         self.divergences: list[Divergence] = []
+        self.faults: list[Exception] = []
+        """What has gone wrong in the replay itself."""
+        self._struck: set[int] = set()
+        """Live requests that such a fault has struck."""
         self.relaxed = 0
         self.ambiguous = 0
         self.live_calls = 0
@@ -377,8 +381,17 @@ class Player:
     def dispatched(self, live: int) -> None:
         """A live request has come to its peer; one without a recorded answer is told so."""
         one = self._asked.get(live)
-        if one is not None and one.miss is not None and not self._is_idle_listening(one):
+        if one is not None and live in self._struck:
+            self._acts.append(Act(answer=one, message=jsonrpc.error(None, failing(one.peer))))
+        elif one is not None and one.miss is not None and not self._is_idle_listening(one):
             self._acts.append(self._instead(one, one.miss))
+
+    def failed(self, fault: Exception, asked: Asked | None = None) -> None:
+        """The replay itself has a fault: it is told, and a request that it strikes is answered with that."""
+        self.faults.append(fault)
+        if asked is not None:
+            self._asked.setdefault(asked.live, asked)
+            self._struck.add(asked.live)
 
     def _is_idle_listening(self, one: Asked) -> bool:
         """Whether the gateway listens again, at a peer of which nothing more is recorded: it hears nothing."""
@@ -617,6 +630,19 @@ class Player:
                 last_given=self.last_given(lane),
             )
         )
+
+
+def failing(peer: str) -> bytes:
+    """The error with which a request is answered that a fault of the replay itself has struck."""
+    return error_object(
+        Fault(
+            code="internal",
+            message="The replay has failed at this request; its log says more",
+            reason="internal",
+            outcome="unknown",
+            peer=peer,
+        )
+    )
 
 
 def _part(message: bytes) -> str:

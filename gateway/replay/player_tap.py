@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from gateway.calls.ports import Tap
+from gateway.replay.player import Asked
 from gateway.replay.playing import Playing
 from gateway.replay.rewire import read_head, under_id
 from gateway.replay.shelf import Said, Seating
@@ -66,7 +67,7 @@ class PlayerTap:
         )  # fmt: skip
         self.at = self._tap.at
         if seq >= 0:
-            self._see(seq, kind, way, body, peer, re, method, name, lane, parent)
+            self._look(seq, kind, way, body, peer, re, method, name, lane, parent)
         return seq
 
     def plain(
@@ -81,8 +82,21 @@ class PlayerTap:
         seq = self._tap.plain(kind, way, body, peer, id, re, after, method, name)
         self.at = self._tap.at
         if seq >= 0:
-            self._see(seq, kind, way, body, peer, re, method, name, "")
+            self._look(seq, kind, way, body, peer, re, method, name, "")
         return seq
+
+    def _look(
+        self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str,
+        parent: int | None = None,
+    ) -> None:  # fmt: skip
+        """Let the player see a frame. A fault of the player is told; who waits for an answer is given one."""
+        try:
+            self._see(seq, kind, way, body, peer, re, method, name, lane, parent)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the session goes on and somebody may wait
+            is_request = kind == "request" and way in ("core>", ">peer")
+            asked = Asked(seq, peer, lane, method, name, is_own=way == ">peer") if is_request else None
+            self.playing.failed(fault, asked)
+            self.playing.wake()
 
     def _see(
         self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str,

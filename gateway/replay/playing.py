@@ -17,7 +17,7 @@ from gateway.calls.faults import fault_of, transport_of
 from gateway.calls.ports import Timer
 from gateway.protocol import jsonrpc
 from gateway.replay.faulty import Faults
-from gateway.replay.player import Act, Asked, Player
+from gateway.replay.player import Act, Asked, Player, failing
 from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
 from recordings.errors import RecordingError
 from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
@@ -90,6 +90,8 @@ class Playing:
         """Called when the session has ended."""
         self.on_divert: Callable[[Peer, Call], None] | None = None
         """Called with the recorded peer and the call that a live one is to answer."""
+        self.on_fault: Callable[[Exception], None] | None = None
+        """Called with what has gone wrong in the replay itself."""
         self.diverted: dict[int, tuple[Peer, Id]] = {}
         """Live numbers of the requests that went to a live service; the recorded peer and the id they had there."""
         self.is_unrecorded = False
@@ -163,7 +165,12 @@ class Playing:
         if call is None:
             return
         self._sent[call.seq] = link, id_
-        self.player.dispatched(call.seq)
+        try:
+            self.player.dispatched(call.seq)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            if self.player.recorded_of(call.seq) is None:
+                self._loop.call_soon(self._give_in, link, id_)
+            self.failed(fault)
         recorded = self.player.recorded_of(call.seq)
         if self.faults is not None and recorded is not None and self.faults.strikes(recorded):
             self._loop.call_soon(self._strike, recorded, link, id_)
@@ -201,16 +208,53 @@ class Playing:
         self._is_due = False
         if self.is_over or self._timer is not None:
             return
+        try:
+            self._do_what_is_due()
+        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            for link, wire, _ in list(self._in_flight()):
+                self._loop.call_soon(self._give_in, link, wire)
+            self.failed(fault)
+
+    def failed(self, fault: Exception, asked: Asked | None = None) -> None:
+        """The replay itself has a fault; `asked` is the request that it strikes, which is not answered otherwise.
+
+        The fault is raised where nobody listens.
+        """
+        self.player.failed(fault, asked)
+        if self.on_fault is None:
+            raise fault
+        self.on_fault(fault)
+
+    def _give_in(self, link: ScriptedLink, wire: Id) -> None:
+        """Answer a request that a fault of the replay itself has struck."""
+        if wire in link.peer.pending:
+            link.peer.message(jsonrpc.error(wire, failing(link.peer.name)))
+
+    def _tried(self, act: Act) -> Outcome:
+        """Do it; where that fails, answer the request that it is about."""
+        try:
+            return self._do(act)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            asked = act.answer or act.divert
+            cause = act.delivery.cause if act.delivery is not None else None
+            live = asked.live if asked is not None else self.player.live_of(cause)
+            where = self._sent.get(live) if live is not None else None
+            if where is not None:
+                self._loop.call_soon(self._give_in, *where)
+            self.failed(fault)
+            return "done"
+
+    def _do_what_is_due(self) -> None:
         stuck, self._stuck = self._stuck, []
         for act in stuck:
-            if self._do(act) == "wait":
+            if self._tried(act) == "wait":
                 self._stuck.append(act)
         is_news = False
         while self._timer is None:
             act = self._next()
             if act is None:
                 break
-            if self._do(act) == "wait":
+            if self._tried(act) == "wait":
                 self._stuck.append(act)
             else:
                 is_news = True

@@ -98,6 +98,7 @@ class ReplayWorld(World):
         if options.faults:
             playing.faults = Faults(options.faults, loop, seed=options.seed)
         playing.on_end = partial(self._ended, playing)
+        playing.on_fault = partial(_report, loop)
         playing.on_divert = partial(self._divert, playing)
         self._services[playing] = {}
         return PlayerTap(inner, playing, seating)
@@ -157,6 +158,10 @@ class ReplayWorld(World):
             return None
         tap = peer.sessions[0].tap
         return tap.playing if isinstance(tap, PlayerTap) else None
+
+
+def _report(loop: asyncio.AbstractEventLoop, fault: Exception) -> None:
+    loop.call_exception_handler({"message": "the replay has failed at a request", "exception": fault})
 
 
 def _expire(live: Peer, call: Call) -> None:
