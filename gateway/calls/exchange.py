@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gateway.config.model import Config
     from gateway.config.peer import PeerConfig
 
+SESSION_HEADER = "x-tieline-session"
+"""With which agents that share a principal, and keep no connection, are told apart."""
 SWEEP_S = 0.25
 """How often deadlines are looked at while calls are in flight. Nothing runs while none is."""
 MOST_TOLD = 1000
@@ -56,17 +58,21 @@ class Exchange:
         """Called with what the exchange has failed at, after whoever waited was answered."""
         self.on_empty: Callable[[], None] | None = None
         """Called when the last session has ended."""
-        self._stateless: dict[str | None, Session] = {}
+        self._stateless: dict[tuple[str | None, str], Session] = {}
+        """By principal, and by the name that it has given to the session where it has several."""
         self._manners: dict[str, Manners] = {}
         self._told: set[str] = set()
 
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection: a session of its own, or the stateless session of its principal.
 
+        A principal with several agents tells them apart by the header `X-Tieline-Session`.
+
         Raises:
             OverflowError: If there are as many sessions as the configuration allows, or the gateway ends.
         """
-        session = self._stateless.get(hello.principal) if hello.ephemeral else None
+        name = next((value for header, value in hello.headers if header == SESSION_HEADER), "")
+        session = self._stateless.get((hello.principal, name)) if hello.ephemeral else None
         if session is None:
             if self.is_draining:
                 raise OverflowError("The gateway is shutting down")
@@ -75,7 +81,7 @@ class Exchange:
             session = Session(self, hello)
             self.sessions.append(session)
             if hello.ephemeral:
-                self._stateless[hello.principal] = session
+                self._stateless[hello.principal, name] = session
         return session.accept(link, hello)
 
     def end(self, session: Session) -> None:

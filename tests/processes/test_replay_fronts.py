@@ -89,6 +89,42 @@ def test_over_http(kept: Path, tmp_path: Path) -> None:
     run(main())
 
 
+def test_agents_at_once_have_a_replay_each_where_they_say_which_of_them_asks(
+    kept: Path, tmp_path: Path
+) -> None:
+    async def agent(url: str, headers: dict[str, str], name: str) -> list[str]:
+        async with httpx2.AsyncClient(
+            headers=headers | {"X-Tieline-Session": name}, timeout=PATIENCE_S
+        ) as client:
+            calls = [call for call in SESSION if call[0] == "get"]
+            return [
+                text(
+                    await posted(client, url, number, {"name": tool, "arguments": arguments, "_meta": MODERN})
+                )
+                for number, (tool, arguments) in enumerate(calls)
+            ]
+
+    async def main() -> None:
+        async with serving(tmp_path, kept, "--http", "0", "--gate", "free") as found:
+            headers = {
+                "Authorization": f"Bearer {found['token']}",
+                "Accept": "application/json, text/event-stream",
+                "MCP-Protocol-Version": "2026-07-28",
+            }
+            agents = await asyncio.gather(*(agent(found["url"], headers, f"agent {n}") for n in range(4)))
+            same = await asyncio.gather(*(agent(found["url"], headers, "one") for _ in range(2)))
+        assert agents == [["value of a", "value of b"]] * 4
+        # Two that say nothing, or the same, are one agent, whose calls are recorded once.
+        assert sorted(said.startswith("Replay: ") for each in same for said in each) == [
+            False,
+            False,
+            True,
+            True,
+        ]
+
+    run(main())
+
+
 async def posted(client: httpx2.AsyncClient, url: str, number: int, params: Message) -> Message:
     """Post one request; give its answer, be it JSON or a stream of events."""
     body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
