@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.evidence import evidence
+from gateway.cli.evidence import evidence, keyed
 from gateway.cli.options import DirArgument
 from gateway.cli.output import (
     DONE,
@@ -132,7 +132,7 @@ def _list(recording: Recording, query: Query, *, last: int | None, json: bool) -
     from recordings.views import rows
 
     body = _body(recording)
-    found: Iterator[Row] = rows(recording, query, body)
+    found: Iterator[Row] = rows(keyed(recording, recording, body) if json else recording, query, body)
     if last is not None:
         found = iter(deque(found, maxlen=last))
     count = 0
@@ -165,7 +165,8 @@ def _follow(recording: Recording, query: Query, *, json: bool) -> int:
     width = terminal_width()
     with_lane, count = False, 0
     body = _body(recording)
-    for row in rows(recording.follow(lambda: time.sleep(POLL_S)), query, body):
+    frames = recording.follow(lambda: time.sleep(POLL_S))
+    for row in rows(keyed(recording, frames, body) if json else frames, query, body):
         if json:
             _write(row, body)
         else:
@@ -192,7 +193,7 @@ def _followed(row: dict[str, str], width: int | None, *, with_lane: bool) -> str
 
 
 def _write(row: Row, body: Body) -> None:
-    """One line of JSON: the frame as it is stored, the hash of its params, and how long it took where that is known."""
+    """One line of JSON: the frame as it is stored and what is known of it beside, how long it took among that."""
     from recordings.segment import json_of
 
     line = json_of(row.frame)

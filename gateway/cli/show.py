@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from gateway.cli.evidence import evidence
+from gateway.cli.evidence import evidence, keyed_one
 from gateway.cli.options import DIR_HELP, JsonOption
 from gateway.cli.output import DONE, CliError, examples, print_json, tell_warning, terminal_width
 from gateway.cli.reading import frame_lines, looked_up, opened, telling
@@ -47,7 +47,8 @@ def register(app: typer.Typer) -> None:
         with telling(), looked_up(recording) as lookup:
             frame = lookup.frame(number)
             causes, results = around(lookup, frame)
-        body = _body(recording, frame)
+            body = _body(recording, frame)
+            frame = keyed_one(lookup, frame, body)
         if json:
             _print_json(frame, body, causes, results)
         else:
