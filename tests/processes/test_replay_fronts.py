@@ -15,6 +15,7 @@ import pytest
 from mcp.client.client import Client as SdkClient
 from websockets.asyncio.client import connect
 
+from gateway.replay.player import Asked, Player
 from gateway.testing import Replay, ReplayFailedError
 from tests.processes.gateway_kit import PATIENCE_S, TIELINE, Client, Message, eventually, run
 from tests.processes.replay_kit import MODERN, Call, ask, environment, recorded, report, starts, text
@@ -202,6 +203,28 @@ def test_in_memory_a_difference_is_raised(kept: Path) -> None:
 
     with pytest.raises(ReplayFailedError, match="DIVERGED"):
         run(main())
+
+
+def test_in_memory_a_replay_that_fails_itself_answers_so_and_tells_why(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = Player.asked
+
+    def asked(self: Player, live: int, **request: Any) -> Asked:
+        if request["method"] == "tools/call":
+            raise ZeroDivisionError
+        return whole(self, live, **request)
+
+    monkeypatch.setattr(Player, "asked", asked)
+
+    async def main() -> None:
+        async with Replay(kept) as replay, SdkClient(replay.connect()) as client:
+            with pytest.raises(Exception, match="The replay has failed at this request"):
+                await client.call_tool("get", {"key": "a"})
+
+    with pytest.raises(ReplayFailedError, match="the replay itself has failed"):
+        run(main())
+    assert "the replay has failed at a request" in caplog.text
 
 
 def test_a_port_that_is_taken_is_a_sentence(kept: Path, tmp_path: Path) -> None:
