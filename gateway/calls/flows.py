@@ -60,7 +60,12 @@ class Flows:
             return
         call = self._session.open_call(request)
         if call is not None:
-            run(self._session, self._initialize(request), lambda result: self._greeted(request, call, result))
+            run(
+                self._session,
+                self._initialize(request),
+                lambda result: self._greeted(request, call, result),
+                partial(self._session.failed, request),
+            )
 
     def _greeted(self, request: Request, call: Call, result: Reply | bytes) -> None:
         client = request.core.client
@@ -73,7 +78,10 @@ class Flows:
         call = self._session.open_call(request)
         if call is not None:
             run(
-                self._session, self._discover(request, call), lambda result: self._told(request, call, result)
+                self._session,
+                self._discover(request, call),
+                lambda result: self._told(request, call, result),
+                partial(self._session.failed, request),
             )
 
     def _told(self, request: Request, call: Call, result: Reply | bytes) -> None:
@@ -170,7 +178,12 @@ class Flows:
             return
         call = session.open_call(request)
         if call is not None:
-            run(session, self._list(request), lambda result: session.give(request, result))
+            run(
+                session,
+                self._list(request),
+                lambda result: session.give(request, result),
+                partial(session.failed, request),
+            )
 
     def _passed_list(self, call: Call, peer: str, reply: Reply) -> None:
         if reply.result:
@@ -279,7 +292,12 @@ class Flows:
             return
         call = session.open_call(request)
         if call is not None:
-            run(session, _set_levels(peers), lambda _: session.give(request, b"{}"))
+            run(
+                session,
+                _set_levels(peers),
+                lambda _: session.give(request, b"{}"),
+                partial(session.failed, request),
+            )
 
     def core_initialized(self) -> None:
         """One more core is there: what another one has muted at a shared peer is to be heard again."""
@@ -308,6 +326,7 @@ class Flows:
             self._session,
             self._ask_and_retry(call, asked, reply),
             lambda last: self._session.finish(call, last),
+            partial(self._session.call_failed, call),
         )
 
     def _ask_and_retry(self, call: Call, asked: translate.InputRequired | None, reply: Reply) -> Flow:

@@ -6,6 +6,7 @@ legacy cores have subscribed to is in `subscribe`, which hears of every change a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -117,7 +118,12 @@ class Listens:
             return
         listen = Listen(request.core, request.id, wanted, call)
         self._open[(id(request.core), request.id)] = listen
-        run(session, self._start(listen, request), lambda _: self._settled(listen))
+        run(
+            session,
+            self._start(listen, request),
+            lambda _: self._settled(listen),
+            partial(session.failed, request),
+        )
 
     def _settled(self, listen: Listen) -> None:
         listen.is_settled = True

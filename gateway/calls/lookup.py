@@ -7,6 +7,7 @@ the fetching is a flow.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -88,7 +89,17 @@ class Lookups:
             joined.extend(found)
             return
         self._joined[methods] = []
-        run(self._session, self._fetch_unknown(found[0][0], methods), lambda _: self._looked(methods, found))
+        run(
+            self._session,
+            self._fetch_unknown(found[0][0], methods),
+            lambda _: self._looked(methods, found),
+            partial(self._failed, methods, found),
+        )
+
+    def _failed(self, methods: tuple[str, ...], found: tuple[_Found, ...], fault: Exception) -> None:
+        """The look itself has failed: so have all who wait for it."""
+        for request, _ in (*found, *self._joined.pop(methods, [])):
+            self._session.failed(request, fault)
 
     def _looked(self, methods: tuple[str, ...], found: tuple[_Found, ...]) -> None:
         joined = self._joined.pop(methods)

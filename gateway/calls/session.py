@@ -29,7 +29,7 @@ from gateway.calls.straight import LANE_MARK, goes_straight
 from gateway.calls.subscribe import Subscriptions
 from gateway.calls.wording import worded
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import Fault, unrecorded
+from gateway.protocol.errors import Fault, Outcome, unrecorded
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Hello, Id, Link, Origin, TransportError
 
@@ -135,17 +135,16 @@ class Session:
 
     def failed(self, request: Request, fault: Exception) -> None:
         """The gateway itself has a fault: its request is answered all the same, and the fault is told."""
-        call = request.call
-        reply = Fault(
-            code="internal",
-            message="The gateway has failed at this request; its log says more",
-            reason="internal",
-            outcome="not_sent" if call is None or call.peer_id is None else "unknown",
-        )
-        if call is not None:
-            self.finish(call, Reply(fault=reply))
-        elif request.id not in request.core.open:
-            self.deny(request, reply)
+        if request.call is not None:
+            self.call_failed(request.call, fault)
+            return
+        if request.id not in request.core.open:
+            self.deny(request, _our_fault("not_sent"))
+        self.exchange.failed(fault)
+
+    def call_failed(self, call: Call, fault: Exception) -> None:
+        """The gateway itself has a fault in the course of a call."""
+        self.finish(call, Reply(fault=_our_fault("not_sent" if call.peer_id is None else "unknown")))
         self.exchange.failed(fault)
 
     def malformed(self, request: Request, fault: msgspec.DecodeError) -> None:
@@ -577,3 +576,8 @@ class Session:
             if len(self.owners) >= MOST_TASKS:
                 del self.owners[next(iter(self.owners))]
             self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+
+
+def _our_fault(outcome: Outcome) -> Fault:
+    why = "The gateway has failed at this request; its log says more"
+    return Fault(code="internal", message=why, reason="internal", outcome=outcome)

@@ -58,22 +58,38 @@ Step: TypeAlias = Settle | Ask | AskCore
 Flow: TypeAlias = Generator[Step, list[Reply], Any]
 
 
-def run(session: Session, flow: Flow, done: Callable[[Any], None]) -> None:
-    """Run a flow to its end and hand its return value to `done`. Returns at the first step that must wait."""
-    _resume(session, flow, done, None)
+def run(
+    session: Session, flow: Flow, done: Callable[[Any], None], failed: Callable[[Exception], None]
+) -> None:
+    """Run a flow to its end and hand its return value to `done`. Returns at the first step that must wait.
+
+    What is raised before that is the caller's to catch; what is raised later has no caller, and goes to `failed`.
+    """
+    _resume(session, flow, done, failed, None)
 
 
-def _resume(session: Session, flow: Flow, done: Callable[[Any], None], replies: list[Reply] | None) -> None:
+def _resume(
+    session: Session,
+    flow: Flow,
+    done: Callable[[Any], None],
+    failed: Callable[[Exception], None],
+    replies: list[Reply] | None,
+) -> None:
     if session.is_over:
         # Nobody is left whom the flow could tell anything, and shared peers are not to be asked in vain.
         flow.close()
         return
     try:
-        step = next(flow) if replies is None else flow.send(replies)
-    except StopIteration as end:
-        done(end.value)
-        return
-    _perform(session, step, lambda got: _resume(session, flow, done, got))
+        try:
+            step = next(flow) if replies is None else flow.send(replies)
+        except StopIteration as end:
+            done(end.value)
+            return
+        _perform(session, step, lambda got: _resume(session, flow, done, failed, got))
+    except Exception as fault:
+        if replies is None:
+            raise
+        failed(fault)
 
 
 def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]) -> None:

@@ -214,6 +214,24 @@ def test_a_request_that_cannot_go_on_is_answered_and_so_are_those_that_have_wait
     assert [type(fault) for fault in faults] == [ZeroDivisionError]
 
 
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+def test_who_waits_for_several_legs_is_answered_where_a_later_one_fails_the_gateway(method: str) -> None:
+    a, b = Service(), Service(tools=["walk"])
+    desk = Desk({"a": a, "b": b})
+    core = desk.core()
+    faults: list[Exception] = []
+    desk.exchange.on_fault = faults.append
+    core.receiver.session.catalog.put = lambda *_, **__: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    for id_ in (1, 2) if method == "tools/call" else (1,):
+        core.asks(method, {"name": "walk", "arguments": {}}, id=id_)
+    (asked,) = listed_at(a)
+    a.answers(asked, {"tools": []})
+
+    for _ in faults:
+        assert core.gets_error()["data"]["reason"] == "internal"
+    assert [type(fault) for fault in faults] == [ZeroDivisionError] * (2 if method == "tools/call" else 1)
+
+
 def test_a_peer_that_does_not_list_is_asked_once_for_all_who_wait() -> None:
     a, b = Service(), Service(tools=["walk"])
     desk = Desk({"a": a, "b": b})
