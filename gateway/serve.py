@@ -6,6 +6,7 @@ Owns start, signals, reload and the end. Decides nothing about messages.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import gc
 import os
@@ -22,10 +23,11 @@ from msgspec.structs import replace
 from gateway import __version__
 from gateway.calls.acceptance import Acceptance
 from gateway.calls.accepted import AcceptedError, visible
+from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
 from gateway.calls.turned_away import TurnedAway
 from gateway.config.mistakes import ConfigError, Mistake
-from gateway.config.model import Config, TcpListen
+from gateway.config.model import Config, Dialect, TcpListen, WebSocketListen
 from gateway.config.options import ServeOptions
 from gateway.config.places import recordings_dir
 from gateway.runtime.bounds import link_limits
@@ -36,7 +38,7 @@ from gateway.runtime.peer_news import PeerNews
 from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World, echo, tell
 from recordings.errors import RecordingError
-from transports.base import Hello, Link, Receiver, TransportError
+from transports.base import Acceptor, Hello, Link, Receiver, TransportError
 from transports.lines import LineLink
 
 if TYPE_CHECKING:
@@ -125,13 +127,15 @@ class Gateway:
             from transports.stdio import serve_stdio
 
             self.exchange.on_empty = self.ended.set
-            serve_stdio(self.accept, limits=self.limits, pipe_bytes=1024 * 1024)
+            acceptor = self._acceptor(listen.stdio_dialect)
+            serve_stdio(acceptor, limits=self.limits, pipe_bytes=1024 * 1024)
             if self.options.stdio:
                 return
         if listen.unix is not None:
             from transports.unix import UnixListener
 
-            await self._open("unix", partial(UnixListener, listen.unix.path, self.accept, limits=self.limits))
+            acceptor = self._acceptor(listen.unix.dialect)
+            await self._open("unix", partial(UnixListener, listen.unix.path, acceptor, limits=self.limits))
         if listen.websocket is not None:
             await self._open("websocket", partial(self._websocket, listen.websocket), listen.websocket)
         if listen.http is not None:
@@ -158,12 +162,12 @@ class Gateway:
             key, why = "port", f"is {listen.port}, which this user may not listen on: choose one above 1023"
         return ConfigError([Mistake(self.config.source or "tieline", None, f"listen.{kind}.{key}", why)])
 
-    def _websocket(self, listen: TcpListen) -> Listener:
+    def _websocket(self, listen: WebSocketListen) -> Listener:
         from transports.ws_link import WebSocketOptions
         from transports.ws_listener import WebSocketListener
 
         return WebSocketListener(
-            self.accept,
+            self._acceptor(listen.dialect),
             host=listen.host,
             port=listen.port,
             path=listen.path,
@@ -218,6 +222,20 @@ class Gateway:
             return Guard(hosts=frozenset(hosts), origins=frozenset(origins), tokens=tokens)
 
         return guard
+
+    def _acceptor(self, dialect: Dialect) -> Acceptor:
+        """Return what takes in connections of cores that speak a dialect."""
+        return self._accept_pi if dialect == "pi" else self.accept
+
+    def _accept_pi(self, link: Link, hello: Hello) -> Receiver:
+        from gateway.runtime.pi_core_link import PiCoreLink
+
+        depth = self.config.limits.max_json_depth
+        front = PiCoreLink(link, self.world.now, self.limits, most_depth=depth)
+        core = self.accept(front, dataclasses.replace(hello, dialect="pi"))
+        if isinstance(link, LineLink) and isinstance(core, Core):
+            link.on_eof = core.sent_all
+        return front.before(core)
 
     def accept(self, link: Link, hello: Hello) -> Receiver:
         """Take in a connection of a core."""

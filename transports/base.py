@@ -166,6 +166,8 @@ class Hello:
     """Whether the connection carries one exchange and then ends (stateless HTTP): no session to keep."""
     headers: tuple[tuple[str, str], ...] = ()
     """Lower-case names. Never holds `authorization` or `cookie`."""
+    dialect: str = "mcp"
+    """The protocol that the other side speaks."""
 
 
 Acceptor: TypeAlias = Callable[[Link, Hello], Receiver]

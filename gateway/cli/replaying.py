@@ -121,7 +121,7 @@ def serve_it(request: Request) -> int:
         worlds.append(make(config, record_dir=record_dir, exact_dir=exact_dir))
         return worlds[-1]
 
-    code = _serve(request, _listening(config, request), made, source, target)
+    code = _serve(request, _listening(config, request, source), made, source, target)
     if request.mode == "extend" and target is not None:
         _extended(source, target, reports)
     if not reports:
@@ -182,15 +182,22 @@ def _services(request: Request, source: Recording | None) -> Config | None:
     return config
 
 
-def _listening(config: Config, request: Request) -> Config:
+def _listening(config: Config, request: Request, source: Recording | None) -> Config:
+    """Where the agent comes: in the dialect that was recorded, but over HTTP, which knows MCP alone."""
     from gateway.config.model import HttpListen, ListenConfig, UnixListen, WebSocketListen
 
+    recorded = source.header.core if source is not None else None
+    dialect = "pi" if recorded is not None and recorded.dialect == "pi" else "mcp"
     if request.is_stdio:
-        return replace(config, listen=ListenConfig())
+        return replace(config, listen=ListenConfig(stdio_dialect=dialect))
     listen = ListenConfig(
         http=HttpListen(port=request.http) if request.http is not None else None,
-        websocket=WebSocketListen(port=request.websocket) if request.websocket is not None else None,
-        unix=UnixListen(path=str(request.unix.absolute())) if request.unix is not None else None,
+        websocket=WebSocketListen(port=request.websocket, dialect=dialect)
+        if request.websocket is not None
+        else None,
+        unix=UnixListen(path=str(request.unix.absolute()), dialect=dialect)
+        if request.unix is not None
+        else None,
     )
     return replace(config, listen=listen)
 
@@ -230,7 +237,7 @@ def _record(request: Request) -> int:
     source = _opened(request.path) if request.path.exists() else None
     services = _services(request, source)
     assert services is not None
-    config = _listening(replace(services, record=replace(services.record, enabled=True)), request)
+    config = _listening(replace(services, record=replace(services.record, enabled=True)), request, source)
     target = _new_beside(request.path)
     options = _serve_options(request, target, exact=True, transparent=bool(request.command))
     code = run_gateway(config, options)
@@ -255,7 +262,7 @@ def _shadow(request: Request) -> int:
     source = _opened(request.path)
     services = _services(request, source)
     assert services is not None
-    config = _listening(replace(services, record=replace(services.record, enabled=True)), request)
+    config = _listening(replace(services, record=replace(services.record, enabled=True)), request, source)
     target = _new_beside(request.path) if request.record is None else request.record.absolute()
     options = _serve_options(request, target, exact=True, transparent=bool(request.command))
     code = run_gateway(config, options)

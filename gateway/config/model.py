@@ -7,13 +7,15 @@ references are resolved and whose paths are absolute.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from gateway.config.peer import PeerConfig
 from gateway.config.values import INTERNAL, PLACE, SECRET, TEXT, Count, Port
+
+Dialect: TypeAlias = Literal["mcp", "pi"]
 
 
 class TlsConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +55,9 @@ class TcpListen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebSocketListen(TcpListen, frozen=True, kw_only=True):
-    """MCP over websocket, one session a connection."""
+    """MCP or Pi over websocket, one session a connection."""
+
+    dialect: Annotated[Dialect, Meta(description="What agents speak here. Recorded in MCP's words.")] = "mcp"
 
 
 class HttpListen(TcpListen, frozen=True, kw_only=True):
@@ -64,6 +68,7 @@ class UnixListen(msgspec.Struct, frozen=True, kw_only=True):
     """A unix socket, mode 0600; the caller's user id is checked."""
 
     path: Annotated[str, Meta(description="Where the socket is made.", extra=PLACE)]
+    dialect: Annotated[Dialect, Meta(description="What agents speak here. Recorded in MCP's words.")] = "mcp"
 
 
 class ListenConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +78,9 @@ class ListenConfig(msgspec.Struct, frozen=True, kw_only=True):
         bool | None,
         Meta(description="Serve one core on our own stdin and stdout. Default: if nothing else listens."),
     ] = None
+    stdio_dialect: Annotated[
+        Dialect, Meta(description="What the agent on stdin and stdout speaks, also with `--stdio`.")
+    ] = "mcp"
     websocket: Annotated[WebSocketListen | None, Meta(description="Websocket listener.")] = None
     http: Annotated[HttpListen | None, Meta(description="Streamable HTTP listener.")] = None
     unix: Annotated[UnixListen | None, Meta(description="Unix socket listener.")] = None

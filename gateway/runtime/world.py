@@ -155,7 +155,9 @@ class World:
     def greeted(self, tap: Tap, hello: Hello, version: str, client: bytes) -> None:
         """A core has shown who it is: the header of its recording says so."""
         software = self.redact_text(_client(client))
-        facts = PeerFacts(dialect="mcp", version=version, transport=hello.transport, software=software)
+        facts = PeerFacts(
+            dialect=hello.dialect, version=version, transport=hello.transport, software=software
+        )
         tap.met("", facts)
 
     def mint(self) -> str:
@@ -220,7 +222,7 @@ class World:
             by=f"tieline {__version__}",
             started=started,
             seed=seed,
-            core=PeerFacts(dialect="mcp", transport=hello.transport),
+            core=PeerFacts(dialect=hello.dialect, transport=hello.transport),
             peers={
                 name: self._met.get(name) or self._facts(peer)
                 for name, peer in self.config.active_peers.items()

@@ -1,0 +1,509 @@
+"""A core that speaks Pi, as the exchange sees it: towards it an MCP client, towards the core one Pi extension.
+
+Owns the joining: what the core asks of the one extension that stands for all peers becomes a request in MCP, and the
+answer its one result. A connection is one extension in this protocol, and its registration replaces all that it said
+before; so there is one for all peers, which registers again when their lists change. Host calls and hooks are not made
+for peers. Messages and times come in as calls, and what is to be said to either side goes out in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from gateway.calls.pi import commands, content, events, to_pi
+from gateway.calls.pi.errors import error, table
+from gateway.calls.pi.offer import MOST_OFFERED
+from gateway.protocol import jsonrpc, mcp, pi
+from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
+from gateway.protocol.jsonrpc import BadMessage, Envelope, Id
+from gateway.protocol.pi import BadPiMessage, Message, Salvaged
+from gateway.protocol.pi_messages import (
+    EMPTY,
+    Error,
+    EventHook,
+    HostCall,
+    Log,
+    LogCorrelation,
+    Payload,
+    Register,
+    SlashCommand,
+    ToolCall,
+)
+
+NAME: Final = "tieline"
+"""What the one extension is called."""
+SCENARIO: Final = "live"
+REGISTER_NS: Final = 8_000_000_000
+"""How long peers may take to be listed before the registration: a host waits 10 s for it. What is late, comes late."""
+MOST_PAGES: Final = 1000
+QUESTIONS: Final = frozenset(("tool_call", "slash_command"))
+LISTS: Final = ("tools", "prompts")
+_LEVELS: Final[dict[str, Literal["debug", "info", "warn", "error"]]] = {
+    "debug": "debug",
+    "info": "info",
+    "notice": "info",
+    "warning": "warn",
+}
+
+State: TypeAlias = Literal["greeting", "registering", "loading", "running", "closing", "closed"]
+"""`registering`: peers are listed. `loading`: registered. `running`: from the core's `session_start` on."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Said(msgspec.Struct):
+    """What is to be said now, to either side in order."""
+
+    to_gateway: list[bytes] = msgspec.field(default_factory=list[bytes])
+    to_core: list[bytes] = msgspec.field(default_factory=list[bytes])
+    is_over: bool = False
+    """Whether the connection is of no use any more, and is to be closed."""
+
+
+class _Open(msgspec.Struct):
+    """A question of the core: the id of its message, and its key, by which it is cancelled and told of."""
+
+    id: str
+    key: str
+    is_tool: bool
+
+
+class _List(msgspec.Struct):
+    """One list of the gateway, of which pages are fetched while `id` is set."""
+
+    items: list[Raw] = msgspec.field(default_factory=list[Raw])
+    coming: list[Raw] = msgspec.field(default_factory=list[Raw])
+    id: int | None = None
+    pages: int = 0
+    is_known: bool = False
+    is_stale: bool = False
+
+
+class _Page(msgspec.Struct):
+    tools: list[Raw] = msgspec.field(default_factory=list[Raw])
+    prompts: list[Raw] = msgspec.field(default_factory=list[Raw])
+    cursor: str | None = msgspec.field(name="nextCursor", default=None)
+
+
+class _LogParams(msgspec.Struct):
+    level: str = "info"
+    logger: str = NAME
+    data: Any = None
+
+
+class _Token(msgspec.Struct):
+    token: Id | None = msgspec.field(name="progressToken", default=None)
+
+
+class PiCore:
+    """One connection of a core, from its opening at `now`. Times are monotonic nanoseconds; `stamp` is for the log."""
+
+    def __init__(
+        self,
+        now: int,
+        *,
+        version: str = "1.0",
+        stamp: Callable[[], str],
+        most_bytes: int = pi.MAX_BYTES,
+        most_depth: int = pi.MAX_DEPTH,
+    ) -> None:
+        self.state: State = "greeting"
+        self.version = version
+        self.most_bytes = most_bytes
+        self.most_depth = most_depth
+        self._stamp = stamp
+        self._deadline: int | None = now + REGISTER_NS
+        self._lists = {name: _List() for name in LISTS}
+        self._arguments: dict[str, list[str]] = {}
+        """The arguments of each prompt, by its name."""
+        self._registered: bytes = b""
+        self._open: dict[int, _Open] = {}
+        self._keys: dict[str, int] = {}
+        self._last = 0
+        self._notices = 0
+        self._greeting = 0
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When `expired` has something to do; None while nothing waits."""
+        return self._deadline
+
+    def start(self) -> Said:
+        """Greet the gateway."""
+        params = {
+            "protocolVersion": mcp.LATEST_LEGACY,
+            "capabilities": {},
+            "clientInfo": {"name": "pi-core", "version": "1.0"},
+        }
+        said = Said()
+        self._greeting = self._request(said, "initialize", _encode(params))
+        return said
+
+    def expired(self, now: int) -> Said:
+        """Register with what is known when the lists take too long."""
+        said = Said()
+        if self._deadline is not None and now >= self._deadline:
+            self._deadline = None
+            if self.state == "registering":
+                self._register(said)
+        return said
+
+    def shut_down(self) -> Said:
+        """The gateway closes the connection: whoever waits still gets the one result."""
+        said = Said()
+        if self.state != "closed":
+            self.state, self._deadline = "closed", None
+            fault = Fault(
+                code="io", message="the gateway has closed the session", reason="closed", outcome="unknown"
+            )
+            for id_ in list(self._open):
+                self._fail(said, self._ended(id_), fault)
+        return said
+
+    def closed(self) -> None:
+        """The core is gone: nothing is said any more."""
+        self.state, self._deadline = "closed", None
+
+    # What the core says.
+
+    def from_core(self, data: bytes) -> Said:
+        """Take one message of the core."""
+        said = Said()
+        if self.state == "closed":
+            return said
+        if len(data) > self.most_bytes:
+            return self.too_long(data, len(data))
+        try:
+            message = pi.read(data, self.most_depth)
+        except BadPiMessage as bad:
+            self._refuse_damaged(said, bad.salvaged, bad.reason.replace("-", "_"), bad.message)
+            return said
+        body = message.body
+        if isinstance(body, ToolCall | SlashCommand):
+            self._asked(said, message, body)
+        elif isinstance(body, EventHook):
+            self._event(said, message, body)
+        elif isinstance(body, Error):
+            self._complained(said, message, body)
+        elif isinstance(body, Register | HostCall):
+            why = f"a host does not send `{message.type}`"
+            self._refuse(said, message.id, "wrong_direction", why)
+        elif not isinstance(body, Log):
+            self._log_dropped(said, message, "no_open_call")
+        return said
+
+    def too_long(self, head: bytes, size: int) -> Said:
+        """A message of the core was longer than allowed, and skipped; `head` is how it began."""
+        said = Said()
+        why = f"a message of {size} bytes, where {self.most_bytes} are allowed"
+        self._refuse_damaged(said, pi.salvage(head), "message_too_large", why)
+        return said
+
+    def _asked(self, said: Said, message: Message, body: ToolCall | SlashCommand) -> None:
+        key = body.call_id if isinstance(body, ToolCall) else message.id
+        if any(one.id == message.id for one in self._open.values()):
+            # An answer under this id would pass for the other question's.
+            self._log_dropped(said, message, "id_in_use")
+            return
+        if key in self._keys:
+            self._refuse(
+                said, message.id, "call_id_in_use", f"there is a call {key[:64]!r} that has not ended"
+            )
+            return
+        one = _Open(message.id, key, isinstance(body, ToolCall))
+        if self.state != "running":
+            self._fail(said, one, self._not_running())
+            return
+        if isinstance(body, ToolCall):
+            id_ = self._request(said, "tools/call", _with_token(to_pi.call_params(body), self._last + 1))
+        else:
+            params = commands.prompt_params(body, self._arguments.get(body.name, []))
+            if isinstance(params, Fault):
+                self._fail(said, one, params)
+                return
+            id_ = self._request(said, "prompts/get", params)
+        self._open[id_] = one
+        self._keys[key] = id_
+
+    def _not_running(self) -> Fault:
+        if self.state == "closing":
+            return Fault(code="io", message="the session is over", reason="shutting_down")
+        why = "not while loading: before `session_start` nothing is called"
+        return Fault(code="invalid_request", message=why, reason="loading")
+
+    def _event(self, said: Said, message: Message, body: EventHook) -> None:
+        if body.event == events.SESSION_START:
+            if self.state == "loading":
+                self.state = "running"
+        elif body.event == events.SESSION_SHUTDOWN:
+            self.state, self._deadline = "closing", None
+        elif body.event == events.CANCEL:
+            self._cancels(said, message, body)
+        elif _wants_answer(body):
+            # No hook was registered, so there is no opinion.
+            self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
+
+    def _cancels(self, said: Said, message: Message, body: EventHook) -> None:
+        cancel = events.read_cancel(body)
+        if isinstance(cancel, str):
+            self._refuse(said, message.id, "malformed", cancel)
+            return
+        id_ = self._keys.get(cancel.call_id)
+        if id_ is None:
+            return
+        params = {"requestId": id_, "reason": "cancelled by the core"}
+        said.to_gateway.append(jsonrpc.notification("notifications/cancelled", _encode(params)))
+        # In MCP what was cancelled gets no answer; here it still has its one end.
+        fault = Fault(code="io", message="cancelled by the core", reason="cancelled", outcome="unknown")
+        self._fail(said, self._ended(id_), fault)
+
+    def _complained(self, said: Said, message: Message, body: Error) -> None:
+        if message.id.startswith("r") and self.state == "loading":
+            self.state, self._deadline, said.is_over = "closed", None, True
+        else:
+            self._log_dropped(said, message, body.code[:64])
+
+    # What the gateway says.
+
+    def from_gateway(self, data: bytes) -> Said:
+        """Take one message that is meant for an MCP client."""
+        said = Said()
+        try:
+            envelope = jsonrpc.read(data)
+            kind = jsonrpc.kind_of(envelope)
+        except BadMessage:
+            return said
+        if self.state == "closed":
+            return said
+        if kind == "notification":
+            self._notified(said, envelope)
+        elif kind == "request" and isinstance(envelope.id, int | str):
+            self._was_asked(said, envelope.id, envelope.method)
+        elif isinstance(envelope.id, int):
+            self._answered(said, envelope.id, envelope)
+        return said
+
+    def _was_asked(self, said: Said, id_: Id, method: str) -> None:
+        if method == "ping":
+            said.to_gateway.append(jsonrpc.response(id_, b"{}"))
+            return
+        why = f"a Pi core is not asked for `{method[:64]}`"
+        fault = Fault(code="invalid_request", message=why, reason="no_such_method", jsonrpc=METHOD_NOT_FOUND)
+        said.to_gateway.append(jsonrpc.error(id_, error_object(fault)))
+
+    def _notified(self, said: Said, envelope: Envelope) -> None:
+        method, params = envelope.method, bytes(envelope.params)
+        if method == "notifications/progress":
+            self._progressed(said, params)
+        elif method == "notifications/message":
+            self._logged(said, params)
+        elif method.endswith("/list_changed"):
+            name = method.split("/")[1]
+            if name in self._lists and self.state in ("registering", "loading", "running"):
+                self._fetch(said, name)
+
+    def _progressed(self, said: Said, params: bytes) -> None:
+        try:
+            token = msgspec.json.decode(params, type=_Token).token
+        except msgspec.DecodeError:
+            return
+        one = self._open.get(token) if isinstance(token, int) else None
+        if one is not None and one.is_tool:
+            told = to_pi.update(one.key, params, ts=self._stamp(), extension_id=NAME, scenario_id=SCENARIO)
+            self._say(said, self._notice(), told)
+
+    def _logged(self, said: Said, params: bytes) -> None:
+        try:
+            read = msgspec.json.decode(params, type=_LogParams)
+        except msgspec.DecodeError:
+            return
+        # An extension's own entry has its event and its words in there.
+        data = table(read.data)
+        event, words = data.pop("event", None), data.pop("message", None)
+        if not isinstance(event, str):
+            event, words, data = "mcp.log", read.data, {}
+        if not isinstance(words, str):
+            words = "" if words is None else content.as_text(words)
+        inner = data.get("data")
+        if isinstance(inner, dict) and len(data) == 1:
+            data = table(data["data"])
+        self._log(said, _LEVELS.get(read.level, "error"), event, words, data, read.logger)
+
+    def _answered(self, said: Said, id_: int, envelope: Envelope) -> None:
+        result, fault = bytes(envelope.result), None
+        if envelope.error:
+            fault = to_pi.fault_of(bytes(envelope.error))
+        if id_ == self._greeting:
+            self._greeted(said, fault)
+        elif id_ in self._open:
+            self._end(said, self._ended(id_), result, fault)
+        else:
+            for name, one in self._lists.items():
+                if one.id == id_:
+                    self._paged(said, name, result if fault is None else b"{}")
+
+    def _greeted(self, said: Said, fault: Fault | None) -> None:
+        if self.state != "greeting":
+            return
+        if fault is not None:
+            self._say(said, self._notice(), error(fault))
+            self.state, self._deadline, said.is_over = "closed", None, True
+            return
+        self.state = "registering"
+        said.to_gateway.append(jsonrpc.notification("notifications/initialized"))
+        self._request(said, "logging/setLevel", b'{"level":"info"}')
+        for name in LISTS:
+            self._fetch(said, name)
+
+    def _end(self, said: Said, one: _Open, result: bytes, fault: Fault | None) -> None:
+        if fault is None:
+            try:
+                if one.is_tool:
+                    self._say(said, one.id, to_pi.tool_result(one.key, result))
+                else:
+                    self._say(said, one.id, commands.command_result(result))
+                return
+            except msgspec.DecodeError as bad:
+                why = f"the result cannot be read: {bad}"
+                fault = Fault(code="io", message=why, reason="bad_result", outcome="completed")
+        self._fail(said, one, fault)
+
+    # The lists, and the registration that they become.
+
+    def _fetch(self, said: Said, name: str) -> None:
+        one = self._lists[name]
+        if one.id is not None:
+            one.is_stale = True
+            return
+        one.coming, one.pages, one.is_stale = [], 0, False
+        one.id = self._request(said, f"{name}/list", b"{}")
+
+    def _paged(self, said: Said, name: str, result: bytes) -> None:
+        one = self._lists[name]
+        one.id = None
+        try:
+            page = msgspec.json.decode(result, type=_Page)
+        except msgspec.DecodeError:
+            page = _Page()
+        one.coming += page.tools if name == "tools" else page.prompts
+        one.pages += 1
+        if page.cursor and one.pages < MOST_PAGES and len(one.coming) < MOST_OFFERED:
+            one.id = self._request(said, f"{name}/list", _encode({"cursor": page.cursor}))
+            return
+        one.items, one.is_known = one.coming[:MOST_OFFERED], True
+        if one.is_stale and self.state != "registering":
+            self._fetch(said, name)
+        elif all(each.is_known for each in self._lists.values()):
+            self._register(said)
+
+    def _register(self, said: Said) -> None:
+        if self.state not in ("registering", "loading", "running"):
+            return
+        tools = _named([bytes(item) for item in self._lists["tools"].items])
+        prompts = _named([bytes(item) for item in self._lists["prompts"].items])
+        self._arguments = dict(map(commands.arguments_of, prompts))
+        offer = to_pi.register(NAME, self.version, tools)
+        offer.slash_commands = [commands.command(prompt) for prompt in prompts]
+        told = _encode(offer)
+        if self.state == "registering":
+            self.state, self._deadline = "loading", None
+        if told != self._registered:
+            self._registered = told
+            self._notices += 1
+            said.to_core.append(pi.raw(f"r{self._notices}", "register", told))
+        for name, one in self._lists.items():
+            if one.is_stale:
+                self._fetch(said, name)
+
+    # What is sent.
+
+    def _request(self, said: Said, method: str, params: bytes) -> int:
+        self._last += 1
+        said.to_gateway.append(jsonrpc.request(self._last, method, params))
+        return self._last
+
+    def _notice(self) -> str:
+        self._notices += 1
+        return f"n{self._notices}"
+
+    def _say(self, said: Said, id_: str, body: Payload) -> None:
+        said.to_core.append(pi.write(id_, body))
+
+    def _ended(self, id_: int) -> _Open:
+        one = self._open.pop(id_)
+        del self._keys[one.key]
+        return one
+
+    def _fail(self, said: Said, one: _Open, fault: Fault) -> None:
+        self._say(
+            said, one.id, to_pi.failed(one.key, fault) if one.is_tool else commands.failed_command(fault)
+        )
+
+    def _refuse_damaged(self, said: Said, known: Salvaged, reason: str, why: str) -> None:
+        is_open = any(one.id == known.id for one in self._open.values())
+        if known.id is None or is_open or known.type not in (*QUESTIONS, ""):
+            facts = {"reason": reason, "id": known.id, "type": known.type}
+            self._log(said, "warn", "pi.refused", why, facts)
+            return
+        self._refuse(said, known.id, reason, why)
+
+    def _refuse(self, said: Said, id_: str, reason: str, why: str) -> None:
+        self._say(said, id_, error(Fault(code="invalid_request", message=why, reason=reason)))
+
+    def _log_dropped(self, said: Said, message: Message, reason: str) -> None:
+        facts = {"reason": reason, "id": message.id, "type": message.type}
+        self._log(said, "warn", "pi.dropped", f"a `{message.type}` goes nowhere", facts)
+
+    def _log(
+        self,
+        said: Said,
+        level: Literal["debug", "info", "warn", "error"],
+        event: str,
+        message: str,
+        data: dict[str, Any],
+        who: str = NAME,
+    ) -> None:
+        if self.state in ("greeting", "registering"):
+            # The first message that a host hears is the registration.
+            return
+        entry = Log(
+            schema="pi.ext.log.v1",
+            ts=self._stamp(),
+            level=level,
+            event=event,
+            message=message,
+            correlation=LogCorrelation(extension_id=who, scenario_id=SCENARIO),
+            data=Raw(_encode(data)) if data else UNSET,
+        )
+        self._say(said, self._notice(), entry)
+
+
+def _with_token(params: bytes, token: int) -> bytes:
+    """Return the params of a call that asks for progress."""
+    found: dict[str, Any] = msgspec.json.decode(params, type=dict[str, Raw])
+    meta: dict[str, Any] = msgspec.json.decode(found.get("_meta", b"{}"), type=dict[str, Raw])
+    found["_meta"] = {**meta, "progressToken": token}
+    return _encode(found)
+
+
+def _wants_answer(body: EventHook) -> bool:
+    if isinstance(body.data, UnsetType):
+        return True
+    return table(msgspec.json.decode(body.data)).get("reply") is not False
+
+
+def _named(items: list[bytes]) -> list[bytes]:
+    """Return the items that have a name, each name once: one that a host cannot take would cost it all the others."""
+    found: dict[str, bytes] = {}
+    for item in items:
+        try:
+            name, _ = commands.arguments_of(item)
+        except msgspec.DecodeError:
+            continue
+        if name:
+            found.setdefault(name, item)
+    return list(found.values())
