@@ -9,6 +9,7 @@ for peers. Messages and times come in as calls, and what is to be said to either
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from gateway.calls.pi import commands, content, events, to_pi
 from gateway.calls.pi.errors import error, table
-from gateway.calls.pi.offer import MOST_OFFERED
+from gateway.calls.pi.lists import LISTS, Lists
 from gateway.protocol import jsonrpc, mcp, pi
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Id
@@ -39,9 +40,9 @@ NAME: Final = "tieline"
 SCENARIO: Final = "live"
 REGISTER_NS: Final = 8_000_000_000
 """How long peers may take to be listed before the registration: a host waits 10 s for it. What is late, comes late."""
-MOST_PAGES: Final = 1000
 QUESTIONS: Final = frozenset(("tool_call", "slash_command"))
-LISTS: Final = ("tools", "prompts")
+LISTING: Final = ("registering", "loading", "running")
+"""States in which lists that change are fetched."""
 _LEVELS: Final[dict[str, Literal["debug", "info", "warn", "error"]]] = {
     "debug": "debug",
     "info": "info",
@@ -72,23 +73,6 @@ class _Open(msgspec.Struct):
     is_tool: bool
 
 
-class _List(msgspec.Struct):
-    """One list of the gateway, of which pages are fetched while `id` is set."""
-
-    items: list[Raw] = msgspec.field(default_factory=list[Raw])
-    coming: list[Raw] = msgspec.field(default_factory=list[Raw])
-    id: int | None = None
-    pages: int = 0
-    is_known: bool = False
-    is_stale: bool = False
-
-
-class _Page(msgspec.Struct):
-    tools: list[Raw] = msgspec.field(default_factory=list[Raw])
-    prompts: list[Raw] = msgspec.field(default_factory=list[Raw])
-    cursor: str | None = msgspec.field(name="nextCursor", default=None)
-
-
 class _LogParams(msgspec.Struct):
     level: str = "info"
     logger: str = NAME
@@ -117,9 +101,7 @@ class PiCore:
         self.most_depth = most_depth
         self._stamp = stamp
         self._deadline: int | None = now + REGISTER_NS
-        self._lists = {name: _List() for name in LISTS}
-        self._arguments: dict[str, list[str]] = {}
-        """The arguments of each prompt, by its name."""
+        self._lists = Lists()
         self._registered: bytes = b""
         self._open: dict[int, _Open] = {}
         self._keys: dict[str, int] = {}
@@ -221,7 +203,7 @@ class PiCore:
         if isinstance(body, ToolCall):
             id_ = self._request(said, "tools/call", _with_token(to_pi.call_params(body), self._last + 1))
         else:
-            params = commands.prompt_params(body, self._arguments.get(body.name, []))
+            params = commands.prompt_params(body, self._lists.arguments.get(body.name, []))
             if isinstance(params, Fault):
                 self._fail(said, one, params)
                 return
@@ -301,10 +283,8 @@ class PiCore:
             self._progressed(said, params)
         elif method == "notifications/message":
             self._logged(said, params)
-        elif method.endswith("/list_changed"):
-            name = method.split("/")[1]
-            if name in self._lists and self.state in ("registering", "loading", "running"):
-                self._fetch(said, name)
+        elif method.endswith("/list_changed") and self.state in LISTING:
+            self._fetch(said, method.split("/")[1])
 
     def _progressed(self, said: Said, params: bytes) -> None:
         try:
@@ -341,10 +321,8 @@ class PiCore:
             self._greeted(said, fault)
         elif id_ in self._open:
             self._end(said, self._ended(id_), result, fault)
-        else:
-            for name, one in self._lists.items():
-                if one.id == id_:
-                    self._paged(said, name, result if fault is None else b"{}")
+        elif self._lists.page(id_, result if fault is None else b"{}", partial(self._request, said)):
+            self._register(said)
 
     def _greeted(self, said: Said, fault: Fault | None) -> None:
         if self.state != "greeting":
@@ -372,52 +350,19 @@ class PiCore:
                 fault = Fault(code="io", message=why, reason="bad_result", outcome="completed")
         self._fail(said, one, fault)
 
-    # The lists, and the registration that they become.
-
     def _fetch(self, said: Said, name: str) -> None:
-        one = self._lists[name]
-        if one.id is not None:
-            one.is_stale = True
-            return
-        one.coming, one.pages, one.is_stale = [], 0, False
-        one.id = self._request(said, f"{name}/list", b"{}")
-
-    def _paged(self, said: Said, name: str, result: bytes) -> None:
-        one = self._lists[name]
-        one.id = None
-        try:
-            page = msgspec.json.decode(result, type=_Page)
-        except msgspec.DecodeError:
-            page = _Page()
-        one.coming += page.tools if name == "tools" else page.prompts
-        one.pages += 1
-        if page.cursor and one.pages < MOST_PAGES and len(one.coming) < MOST_OFFERED:
-            one.id = self._request(said, f"{name}/list", _encode({"cursor": page.cursor}))
-            return
-        one.items, one.is_known = one.coming[:MOST_OFFERED], True
-        if one.is_stale and self.state != "registering":
-            self._fetch(said, name)
-        elif all(each.is_known for each in self._lists.values()):
-            self._register(said)
+        self._lists.fetch(name, partial(self._request, said))
 
     def _register(self, said: Said) -> None:
-        if self.state not in ("registering", "loading", "running"):
+        if self.state not in LISTING:
             return
-        tools = _named([bytes(item) for item in self._lists["tools"].items])
-        prompts = _named([bytes(item) for item in self._lists["prompts"].items])
-        self._arguments = dict(map(commands.arguments_of, prompts))
-        offer = to_pi.register(NAME, self.version, tools)
-        offer.slash_commands = [commands.command(prompt) for prompt in prompts]
-        told = _encode(offer)
         if self.state == "registering":
             self.state, self._deadline = "loading", None
+        told = self._lists.offer(NAME, self.version)
         if told != self._registered:
             self._registered = told
             self._notices += 1
             said.to_core.append(pi.raw(f"r{self._notices}", "register", told))
-        for name, one in self._lists.items():
-            if one.is_stale:
-                self._fetch(said, name)
 
     # What is sent.
 
@@ -494,16 +439,3 @@ def _wants_answer(body: EventHook) -> bool:
     if isinstance(body.data, UnsetType):
         return True
     return table(msgspec.json.decode(body.data)).get("reply") is not False
-
-
-def _named(items: list[bytes]) -> list[bytes]:
-    """Return the items that have a name, each name once: one that a host cannot take would cost it all the others."""
-    found: dict[str, bytes] = {}
-    for item in items:
-        try:
-            name, _ = commands.arguments_of(item)
-        except msgspec.DecodeError:
-            continue
-        if name:
-            found.setdefault(name, item)
-    return list(found.values())
