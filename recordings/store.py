@@ -98,8 +98,9 @@ class Recorder:
         self._fd = -1
         self._reserve = Reserve(self._directory, reserve_bytes)
         try:
-            self._head = HeaderFile(self._directory, header or Header())
+            # The header comes last: with it, the directory is a recording, and has to have all that one has.
             self._fd = files.create(self._directory, files.FRAMES, append=True)
+            self._head = HeaderFile(self._directory, header or Header())
             self._blobs = Blobs(self._directory, write)
             if not self._reserve.take():
                 raise WriteRefusedError("the recording cannot be written: the disk is full")
