@@ -157,6 +157,10 @@ class Service:
     def is_modern(self) -> bool:
         return self.era == "modern"
 
+    def wire_to(self, peer: Peer) -> Wire:
+        """Open a connection, as what the service is reached by."""
+        return Wire(self, peer)
+
     def hear(self) -> bool:
         """Take in what was sent; answer what a peer answers by itself."""
         heard, self.inbox = self.inbox, []
@@ -356,7 +360,7 @@ class Scene:
             return
         if not service.stamped:
             peer.note("spawn", {"program": peer.name, "pid": 100 + len(service.wires)})
-        wire = Wire(service, peer)
+        wire = service.wire_to(peer)
         service.wires.append(wire)
         peer.opened(wire.end)
 

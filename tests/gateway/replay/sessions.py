@@ -92,7 +92,7 @@ class Acting:
         self.plan = plan
         names = [f"p{number}" for number in range(len(plan.peers))]
         services = [
-            Service(name, era, stamped=http, pages=plan.pages)
+            self.service(name, era, stamped=http)
             for name, (era, http, _) in zip(names, plan.peers, strict=True)
         ]
         peers = {
@@ -120,6 +120,10 @@ class Acting:
         self._over = False
         self._last: list[tuple[Wire, Message]] = []
         """Answers that were given, to be given again."""
+
+    def service(self, name: str, era: mcp.Era, *, stamped: bool) -> Service:
+        """Return one peer of the plan."""
+        return Service(name, era, stamped=stamped, pages=self.plan.pages)
 
     def play(self) -> Scene:
         """Play the whole plan."""

@@ -1,0 +1,49 @@
+"""Sessions with Pi extensions behind the gateway, driven again: the exchange says the same, frame by frame."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+
+from tests.gateway.replay.pi_service import PiActing, PiPlan, pi_plans
+from tests.gateway.replay.sessions import CALM, STORMS, Plan
+from tests.gateway.replay.test_drive_sessions import assert_same, driven
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(pi_plans((*CALM, *STORMS), least=15, most=40))
+def test_a_session_with_extensions_is_driven_as_it_was_recorded_and_so_is_what_came_out(plan: PiPlan) -> None:
+    scene = PiActing(plan).play()
+    header = scene.header
+
+    pairing, again = driven(header, scene.frames)
+    assert_same(pairing, scene.frames)
+    pairing, third = driven(header, again)
+    assert_same(pairing, again)
+    assert [frame.seq for frame in third] == [frame.seq for frame in again]
+
+
+def test_extensions_in_such_a_session_say_all_that_is_drawn_for_them() -> None:
+    steps = [("call", 0, 0), ("progress", 0, 1), ("answer", 0, 0), ("prompt", 0, 0), ("answer", 0, 0)]
+    steps += [("call", 0, 0), ("fail", 0, 0), ("call", 0, 0), ("cancel", 0, 0), ("ask", 0, 0), ("log", 0, 1)]
+    steps += [("call", 0, 0), ("changed", 0, 0), ("answer", 0, 0), ("answer", 0, 0), ("again", 0, 0)]
+    steps += [("level", 0, 1), ("log", 0, 1)]
+    peer = ("legacy", False, False)
+    plan = Plan("legacy", http=False, peers=(peer,), pages=1, lanes=0, greets=True, steps=tuple(steps))
+
+    scene = PiActing(PiPlan(plan, (True,))).play()
+
+    heard = Counter(
+        (frame.kind, frame.method or "")
+        for frame in scene.frames
+        if frame.way == "peer>" and frame.peer == "p0"
+    )
+    assert heard["response", "tools/call"] >= 2
+    assert heard["response", "prompts/get"] == 1
+    assert heard["error", "tools/call"] == 1
+    assert heard["notification", "notifications/progress"] == 1
+    assert heard["notification", "notifications/tools/list_changed"] == 1
+    assert heard["notification", "notifications/message"] >= 2
