@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from websockets.asyncio.client import connect
 
 from tests.processes.gateway_kit import (
+    PATIENCE_S,
     TIELINE,
     Client,
     Message,
@@ -18,7 +20,7 @@ from tests.processes.gateway_kit import (
     state,
     toml_of,
 )
-from tests.processes.replay_kit import program, report, tieline
+from tests.processes.replay_kit import environment, program, report, tieline
 from tests.processes.test_pi import extension, told
 from transports.unix import connect_unix
 
@@ -154,3 +156,43 @@ def test_pi_cores_come_over_a_unix_socket_and_over_websocket(tmp_path: Path) -> 
                 assert answer["payload"]["output"]["content"][0]["text"] == "over the web"
 
     run(main())
+
+
+def test_a_pi_core_that_is_one_too_many_is_told_and_closed(tmp_path: Path) -> None:
+    async def main() -> None:
+        listen = {"unix": {"path": str(tmp_path / "s"), "dialect": "pi"}}
+        async with house(tmp_path, {"good": echo()}, listen=listen, limits={"max_sessions": 1}) as here:
+            first, second = Client(), Client()
+            for client in (first, second):
+                client.link = await connect_unix(str(tmp_path / "s"), client)
+                here.clients.append(client)
+                script = Script(client)
+                if client is first:
+                    await script.starts()
+            await second.until(lambda: second.endings)
+            [told] = second.messages
+            assert (told["type"], told["payload"]["code"]) == ("error", "io")
+            assert await Script(first).calls("good__echo", text="still here") == "still here"
+
+    run(main())
+
+
+def test_a_pi_core_that_has_sent_its_last_message_still_gets_its_answers(tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text(
+        toml_of({"good": echo()}, listen={"stdio": True, "stdio_dialect": "pi"})
+    )
+    call = {"call_id": "c", "name": "good__echo", "input": {"text": "late", "delay_ms": 300}}
+    command = [*TIELINE, "run", str(tmp_path / "tieline.toml"), "--stdio"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=pipe, stdout=pipe, stderr=pipe, env=environment(tmp_path)
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["type"] == "register"
+        lines = [line("m1", "event_hook", {"event": "session_start"}), line("m2", "tool_call", call), b""]
+        out, said = process.communicate(b"\n".join(lines), timeout=PATIENCE_S)
+
+    answer = json.loads(out)
+    assert (answer["id"], answer["payload"]["output"]["content"][0]["text"]) == ("m2", "late"), said
+    assert process.returncode == 0
