@@ -381,10 +381,11 @@ async def play_core(
     )
     try:
         await verifying.run()
-        if gateway.world.news is not None:
-            verifying.unreached = gateway.world.news.unreached
     finally:
         await gateway.stop()
+    # Not before: a server behind a URL is told of only once the requests that it has failed are answered.
+    if gateway.world.news is not None:
+        verifying.unreached = gateway.world.news.unreached
     return verifying
 
 

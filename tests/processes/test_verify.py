@@ -168,13 +168,17 @@ def test_who_waits_for_a_server_that_hangs_is_told_what_for(
 
 
 @pytest.mark.parametrize(
-    ("command", "why"),
-    [(["no-such-program"], "command not found"), (["false"], "exited with code 1")],
+    ("server", "why"),
+    [
+        (["--", "no-such-program"], "command not found"),
+        (["--", "false"], "exited with code 1"),
+        (["--url", "http://127.0.0.1:9/mcp"], "cannot connect to http://127.0.0.1:9"),
+    ],
 )
 def test_a_live_server_that_cannot_be_reached_is_an_error_and_no_drift(
-    command: list[str], why: str, kept: Path, tmp_path: Path
+    server: list[str], why: str, kept: Path, tmp_path: Path
 ) -> None:
-    done = tieline("verify", kept, "--", *command, cwd=tmp_path)
+    done = tieline("verify", kept, *server, cwd=tmp_path)
 
     assert done.returncode == 3
     assert "error: the live server cannot be reached: " in done.stderr
