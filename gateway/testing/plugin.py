@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,15 @@ def pytest_configure(config: pytest.Config) -> None:
 class Tieline:
     """What the fixture gives to a test: a recording in the place of its agent's services."""
 
-    def __init__(self, path: Path, mode: How, options: dict[str, Any], services: Services) -> None:
+    def __init__(
+        self,
+        path: Path,
+        mode: How,
+        options: dict[str, Any],
+        services: Services,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._tell = tell
         self.path = path
         """Where the recording lies, or is to lie."""
         self.mode: How = mode
@@ -80,7 +89,8 @@ class Tieline:
         Raises:
             ReplayFailedError: The agent did otherwise than recorded.
         """
-        from gateway.testing.replay import Replay
+        from gateway.testing.replay import Replay, ReplayFailedError
+        from recordings.report import text
 
         self._was_used = True
         replay = Replay(
@@ -90,8 +100,17 @@ class Tieline:
             gate=self._options.get("gate"),
             unplayed=self._options.get("unplayed", "fail"),
         )
-        async with replay, replay.connect() as streams:
-            yield streams
+        try:
+            async with replay, replay.connect() as streams:
+                yield streams
+        except ReplayFailedError:
+            raise
+        except BaseException:
+            # What the test shows is the error that its agent was given; the report stands below that.
+            for report in replay.reports:
+                if report.exit_code == 1:
+                    self._tell(text(report))
+            raise
         self.reports += replay.reports
 
     @property
@@ -158,7 +177,7 @@ def tieline(request: pytest.FixtureRequest) -> Generator[Tieline]:
             f"there is no recording `{path}`: run once with `--tieline=once` where the services can be reached",
             pytrace=False,
         )
-    found = Tieline(path, mode, options, services)
+    found = Tieline(path, mode, options, services, partial(request.node.add_report_section, "call", "replay"))
     with ExitStack() as stack:
         if options.get("guard", True) and not found.is_recording and mode == "replay":
             allowed = (found.command[:4],)

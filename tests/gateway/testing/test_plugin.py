@@ -130,6 +130,7 @@ def test_another_request_fails_with_the_report_and_extend_adds_it(project: Proje
     code, said, _ = project.pytest("--tieline=replay", KEYS="a b")
     assert code == 1
     assert "the recording has no answer left" in said
+    assert "DIVERGED  lane (no lane)" in said
     assert starts(project.peer) == 1
 
     extended = project.pytest("--tieline=extend", KEYS="a b")
