@@ -412,8 +412,8 @@ class PiCore:
         data: dict[str, Any],
         who: str = NAME,
     ) -> None:
-        if self.state in ("greeting", "registering"):
-            # The first message that a host hears is the registration.
+        if self.state not in ("running", "closing"):
+            # Before `session_start` an extension may only register.
             return
         entry = Log(
             schema="pi.ext.log.v1",

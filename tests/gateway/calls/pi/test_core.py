@@ -281,6 +281,22 @@ def test_nothing_is_called_before_the_session_and_after_it() -> None:
     assert last["payload"]["output"]["error"]["details"]["reason"] == "shutting_down"
 
 
+def test_logs_of_peers_reach_a_core_once_its_session_runs() -> None:
+    service = calc()
+    host = Host(Desk({"calc": service}), start=False)
+    host.has(Registered)
+    service.answers(service.gets("logging/setLevel"))
+    params = {"level": "warning", "logger": "calc", "data": "too early"}
+    service.tells("notifications/message", params)
+    assert host.effects == []
+
+    host.does(host.extension.start())
+    service.tells("notifications/message", params | {"data": {"why": "hot"}})
+    told = host.has(Logged).log
+    assert (told.level, told.event, told.message) == ("warn", "mcp.log", '{"why":"hot"}')
+    assert told.correlation.extension_id == "calc"
+
+
 def test_a_call_id_that_is_in_use_is_refused_and_the_first_call_goes_on() -> None:
     service, host = session()
     host.says(message("tool_call", {"call_id": "c", "name": "add", "input": {}}, "m1"))
