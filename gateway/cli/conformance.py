@@ -81,7 +81,8 @@ def register(app: typer.Typer) -> None:
         """Send the requests of fixtures to live services, and compare.
 
         Answers are compared byte for byte, or normalised, as each fixture says; log entries by event and correlation
-        ids. Effects are real. Ends with 0 if all is the same, 1 if not, 3 if a fixture cannot be used.
+        ids. Effects are real. Ends with 0 if all is the same, 1 if not, 3 if a fixture cannot be used
+        or a live server cannot be reached.
         """
         paths, command = _split(words)
         outcomes = [
