@@ -125,7 +125,8 @@ def serve_it(request: Request) -> int:
     if request.mode == "extend" and target is not None:
         _extended(source, target, reports)
     if not reports:
-        # Nobody came: none of it was played.
+        if not code:
+            sys.stderr.write("not played: no agent has come\n")
         return code or INCOMPLETE
     worst = max(reports, key=lambda found: (found.exit_code == 1, found.exit_code))
     _write(worst, request)
@@ -164,7 +165,7 @@ def _services(request: Request, source: Recording | None) -> Config | None:
                 f"`--mode {request.mode}` may need live services"
                 if request.mode != "replay"
                 else "a live peer has to be reached",
-                hint="Name their configuration with `--config`, or one server's command after `--`",
+                hint="Name the configuration of live services with `--config`, or one server's command after `--`",
             )
         return None
     if request.command and request.config is not None:

@@ -90,7 +90,7 @@ def set_up(
             f"mode `{choice.mode}` may need live services"
             if choice.mode != "replay"
             else "a live peer has to be reached",
-            "Name their configuration, or one server's command",
+            "Name the configuration of live services, or one server's command",
         )
     recorded, live = profiles_of(
         source.header.settings,
