@@ -107,10 +107,14 @@ def register(app: typer.Typer) -> None:
 def _rules(recording: Recording, deeds: list[str]) -> list[tuple[FaultRule, str]]:
     from msgspec.structs import replace
 
+    from recordings.errors import RecordingError
     from recordings.faultrules import sweep, targets_of
     from recordings.faulttext import rule_of
 
-    wanted = [rule_of(deed) for deed in deeds]
+    try:
+        wanted = [rule_of(deed) for deed in deeds]
+    except RecordingError as error:
+        raise CliError(error.message, hint="See `tieline faults --help` for the deeds") from error
     targets = list(targets_of(recording))
     named = {target.seq: f"{target.on} {target.method} {target.name}".strip() for target in targets}
     found: list[tuple[FaultRule, str]] = []
