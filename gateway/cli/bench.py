@@ -25,7 +25,7 @@ WARM_UP = 50
 PIPE_BYTES = 65536
 BUDGET_RATIO = 5.0
 """The most that recording may add to a call, as a multiple of the direct call in the same run."""
-TRIES = 5
+TRIES = 8
 """How often is measured before a figure over the budget is believed."""
 
 
