@@ -321,11 +321,12 @@ def _put_in_place(new: Path, path: Path) -> None:
 
 
 def _write(found: Report, request: Request) -> None:
-    from recordings.report import as_json, junit
+    from recordings.report import as_json, junit, text
 
     if request.report is not None:
         import msgspec
 
-        write_file(request.report, msgspec.json.format(msgspec.json.encode(as_json(found)), indent=2) + b"\n")
+        whole = {**as_json(found), "text": text(found)}
+        write_file(request.report, msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")
     if request.junit is not None:
         write_file(request.junit, junit(found))

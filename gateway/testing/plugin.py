@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MODES = ("replay", "once", "rewrite", "extend", "verify")
 FOLDER = "recordings"
 MARK = "tieline"
+FAILED = pytest.StashKey[bool]()
 TIELINE = (sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())")
 """This very Tieline, wherever its command lies."""
 
@@ -75,6 +76,8 @@ class Tieline:
         self._options = options
         self._services = services
         self.reports: list[Any] = []
+        self._unjudged: list[str] = []
+        """Reports of sessions that ended with an error of the agent's, which the test may have caught."""
         self._was_used = False
 
     @property
@@ -110,8 +113,10 @@ class Tieline:
             for report in replay.reports:
                 if report.exit_code == 1:
                     self._tell(text(report))
+                    self._unjudged.append(text(report))
             raise
-        self.reports += replay.reports
+        finally:
+            self.reports += replay.reports
 
     @property
     def command(self) -> list[str]:
@@ -135,24 +140,32 @@ class Tieline:
     def _report(self) -> Path:
         return self.path.with_name(f".{self.path.name}.report.json")
 
-    def finish(self) -> None:
-        """Judge what a served command has reported.
+    def verdict(self, *, failed: bool) -> str:
+        """What is wrong with the replay that nobody has been told; empty where nothing is.
 
-        Raises:
-            AssertionError: It differed from the recording, or the recording was not used at all.
+        `failed` says whether the test has failed already: what its agent was given is shown there then.
         """
         import msgspec
 
         if not self._was_used:
-            raise AssertionError("the test asks for `tieline` and has not used it: nothing was replayed")
+            return "the test asks for `tieline` and has not used it: nothing was replayed"
+        if self._unjudged and not failed:
+            return "\n".join(self._unjudged)
         if not self._report.exists():
-            return
+            return ""
         found = msgspec.json.decode(self._report.read_bytes(), type=dict[str, Any])
         self._report.unlink()
         verdict = found.get("verdict")
         ignored = self._options.get("unplayed") == "ignore" and verdict == "incomplete"
-        if verdict != "same" and not ignored:
-            raise AssertionError(f"{verdict}: {msgspec.json.encode(found.get('divergences', [])).decode()}")
+        return "" if verdict == "same" or ignored else str(found.get("text") or verdict)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any]:
+    """Keep whether a test has failed, for the judgement of its replay."""
+    outcome = yield
+    if call.when == "call":
+        item.stash[FAILED] = outcome.get_result().failed
 
 
 @pytest.fixture
@@ -180,7 +193,7 @@ def tieline(request: pytest.FixtureRequest) -> Generator[Tieline]:
     found = Tieline(path, mode, options, services, partial(request.node.add_report_section, "call", "replay"))
     with ExitStack() as stack:
         if options.get("guard", True) and not found.is_recording and mode == "replay":
-            allowed = (found.command[:4],)
+            allowed = (found.beginning,)
             guard = stack.enter_context(
                 guarded(Guard(hosts=options.get("allow_hosts", ()), commands=allowed))
             )
@@ -189,7 +202,9 @@ def tieline(request: pytest.FixtureRequest) -> Generator[Tieline]:
         yield found
     if guard is not None and guard.refused:
         pytest.fail(f"refused while replaying: {'; '.join(guard.refused)}", pytrace=False)
-    found.finish()
+    wrong = found.verdict(failed=request.node.stash.get(FAILED, False))
+    if wrong:
+        pytest.fail(wrong, pytrace=False)
 
 
 def _mode(config: pytest.Config) -> Any:

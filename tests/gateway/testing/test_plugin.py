@@ -140,6 +140,35 @@ def test_another_request_fails_with_the_report_and_extend_adds_it(project: Proje
     assert again[0] == 0, again[1]
 
 
+CAUGHT = """
+@pytest.mark.tieline(services=SERVICES)
+async def test_it(tieline):
+    try:
+        await agent(TRANSPORT)
+    except BaseException:
+        pass
+"""
+
+
+@pytest.mark.parametrize("transport", ["tieline.connect()", "served(tieline.command)"])
+def test_an_agent_that_swallows_the_error_of_a_replay_fails_all_the_same(
+    project: Project, transport: str
+) -> None:
+    served = """
+    from mcp.client.stdio import StdioServerParameters
+
+    def served(command):
+        return StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
+    """
+    project.write(textwrap.dedent(served) + CAUGHT.replace("TRANSPORT", transport))
+    assert project.pytest()[0] == 0
+    code, said, _ = project.pytest("--tieline=replay", KEYS="a b")
+
+    assert code == 1
+    assert "DIVERGED  lane (no lane)" in said
+    assert "Traceback" not in said
+
+
 def test_what_is_not_played_fails_unless_the_test_says_otherwise(project: Project) -> None:
     project.write(IN_PROCESS)
     assert project.pytest(KEYS="a b")[0] == 0
