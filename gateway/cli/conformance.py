@@ -48,6 +48,10 @@ def register(app: typer.Typer) -> None:
         """
         from recordings.fixtures import encoded
 
+        if out.exists():
+            raise CliError(
+                f"`{out}` is there already", hint="It may have been edited: remove it, or name another one"
+            )
         fixture = captured(opened(recording), out.stem)
         out.parent.mkdir(parents=True, exist_ok=True)
         write_file(out, encoded(fixture))

@@ -91,6 +91,12 @@ def register(app: typer.Typer) -> None:
         words = candidate_words("--sweep", sweep)
         tried: list[Tried] = []
         with _candidate(recording) as candidate, bar("trying") as shown:
+            failure = failure_with(words, candidate, timeout, any_failure=False)
+            if failure is not None:
+                raise CliError(
+                    f"the command fails without any fault too: {failure}",
+                    hint="A sweep says something only about a command that ends with 0 by itself",
+                )
             for number, (rule, what) in enumerate(rules):
                 from recordings.faulttext import text_of
 

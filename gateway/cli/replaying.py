@@ -168,6 +168,11 @@ def _services(request: Request, source: Recording | None) -> Config | None:
                 hint="Name the configuration of live services with `--config`, or one server's command after `--`",
             )
         return None
+    if request.command and request.mode == "replay" and not request.choice.needs_services:
+        raise CliError(
+            "a server's command is named, and `--mode replay` asks nothing live",
+            hint="Choose a mode that does, such as `--mode extend`, or leave the command out",
+        )
     if request.command and request.config is not None:
         raise CliError("a command and `--config` are two ways to name services", hint="Choose one")
     if request.config is not None:

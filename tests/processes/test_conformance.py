@@ -125,6 +125,8 @@ def test_values_that_the_server_makes_up_are_brought_back_to_it(tmp_path: Path) 
     folder.mkdir()
     session = recorded_with_handles(folder)
     assert tieline("conformance", "capture", session, "--out", "f.json", cwd=tmp_path).returncode == 0
+    again = tieline("conformance", "capture", session, "--out", "f.json", cwd=tmp_path)
+    assert again.stderr.startswith("error: `f.json` is there already"), again.stderr
     code, said = check(tmp_path, tmp_path / "f.json", options=("--json",))
     (found,) = json.loads(said)
 

@@ -334,6 +334,7 @@ def test_a_peer_alone_can_be_live_or_off(session: Path, peer: Path, tmp_path: Pa
         (["--drive", "--http", "0"], "`--http` means nothing beside `--drive`"),
         (["--drive", "--record", "more"], "`--record` means nothing beside `--drive`"),
         (["--drive", "--", "x"], "a command means nothing beside `--drive`"),
+        (["--", "x"], "a server's command is named, and `--mode replay` asks nothing live"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_sentence_with_a_hint(
@@ -355,3 +356,10 @@ def test_a_live_peer_has_to_stand_in_the_configuration(session: Path, tmp_path: 
 
     assert done.stderr.startswith("error: the configuration has no peer")
     assert done.returncode in (2, 3)
+
+
+def test_a_sweep_of_faults_tries_its_command_without_any_first(session: Path, tmp_path: Path) -> None:
+    done = tieline("faults", session, "--sweep", "false {}", cwd=tmp_path)
+    assert done.stderr.startswith("error: the command fails without any fault too: exit code 1"), done.stderr
+    assert done.returncode == 2
+    assert tieline("faults", session, "--sweep", "true {}", cwd=tmp_path).returncode == 0
