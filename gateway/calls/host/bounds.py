@@ -1,0 +1,50 @@
+"""How much one host call may take: bytes, entries, processes, seconds.
+
+Owns the numbers and nothing else; each connector keeps to its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of host calls. A call may ask for less, never for more."""
+
+    read_bytes: int = 8 * MIB
+    """Of a file that is given in one result."""
+    write_bytes: int = 8 * MIB
+    """Of what one call writes."""
+    copy_bytes: int = 256 * MIB
+    entries: int = 10_000
+    """Of a directory that is listed."""
+
+    output_bytes: int = 4 * MIB
+    """That are kept of each of stdout and stderr; the rest is read and counted."""
+    processes: int = 256
+    """Of one command at the same time, itself counted."""
+    exec_s: float = 120.0
+    """Where the call names no time of its own."""
+
+    request_bytes: int = 8 * MIB
+    response_bytes: int = 8 * MIB
+    """Of a body as it comes, and again of the same unpacked."""
+    unpack_ratio: int = 100
+    """Unpacked bytes for each byte that came, once there are more than `unpack_free`."""
+    unpack_free: int = 64 * KIB
+    redirects: int = 3
+    http_s: float = 30.0
+
+    files: int = 20_000
+    """That one search looks at."""
+    search_bytes: int = 64 * MIB
+    """That one search reads."""
+    search_s: float = 30.0
+
+
+USUAL: Final = Bounds()

@@ -1,0 +1,21 @@
+"""Which connector serves which method, and what the connectors need of the rest of the gateway.
+
+Owns the one table. Methods that are not here (`session`, `ui`) are the session's and the surface's to serve; whoever
+has them adds them to the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.runtime.host.base import Connector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What connectors ask of others."""
+
+
+def connectors(ports: Ports) -> dict[str, Connector]:
+    """Return the connectors by the method that each serves."""
+    return {}
