@@ -14,7 +14,9 @@ from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.concern import LISTEN
 from gateway.calls.core_state import Core
+from gateway.calls.faults import unknown_word
 from gateway.calls.peer_state import Peer
+from gateway.calls.pi import words
 from gateway.calls.reading import read_member
 from gateway.calls.suspend import Suspensions
 from gateway.protocol import jsonrpc, mcp
@@ -102,6 +104,9 @@ class Asks:
             return
         if method == "ping":
             self.respond(ask, jsonrpc.response(ask.id, b"{}"))
+            return
+        if words.is_ours(method):
+            self.refuse(ask, METHOD_NOT_FOUND, unknown_word(method).message, known=False)
             return
         if len(peer.asks) >= peer.limit:
             self.refuse(ask, -32000, "too many questions are open", known=False)

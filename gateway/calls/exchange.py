@@ -137,7 +137,7 @@ class Exchange:
                 session.tap.record(
                     "ready",
                     "inside",
-                    shared.facts,
+                    shared.greeting,
                     peer=name,
                     life=shared.life,
                     flags=("synthetic",),

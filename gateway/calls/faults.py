@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.protocol.errors import JSONRPC, Fault
+from gateway.protocol.errors import JSONRPC, METHOD_NOT_FOUND, Fault
 from transports.base import TransportError
 
 LONGEST_LINE = 200
@@ -161,3 +161,9 @@ def not_reading(peer: str) -> Fault:
         peer=peer,
         advice="Retry when it has read what waits for it",
     )
+
+
+def unknown_word(method: str) -> Fault:
+    """Return what is said to whoever uses a word that only the other dialect's connections may use."""
+    why = f"`{method[:64]}` is no method of this connection"
+    return Fault(code="invalid_request", message=why, reason="method_not_found", jsonrpc=METHOD_NOT_FOUND)

@@ -14,6 +14,7 @@ from gateway.calls.asks import about
 from gateway.calls.call import Call
 from gateway.calls.concern import ACKNOWLEDGED, UPDATED
 from gateway.calls.peer_state import Peer
+from gateway.calls.pi import words
 from gateway.calls.reading import read_member, subscription_id
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.jsonrpc import Envelope
@@ -61,6 +62,9 @@ class News:
                 self._session.asks.peer_cancelled(peer, envelope)
         elif method == "notifications/message":
             self._log(peer, data, envelope, call, seq)
+        elif words.is_ours(method):
+            # Between an extension and the gateway alone; of anybody else it would be forged.
+            return
         else:
             if method in mcp.LIST_CHANGED:
                 if self._session.is_spare(peer):

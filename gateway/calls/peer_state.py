@@ -26,6 +26,8 @@ from gateway.calls.faults import (
     transport_fault,
 )
 from gateway.calls.flood import Flood
+from gateway.calls.pi import words
+from gateway.calls.registered import Registered, joined, split
 from gateway.calls.straight import comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
@@ -101,7 +103,9 @@ class Peer:
         self.era: mcp.Era = "legacy"
         self.version = ""
         self.facts: bytes = b""
-        """The result of `initialize` or `server/discover`, verbatim."""
+        """The result of `initialize` or `server/discover`; verbatim, but for what an extension has registered."""
+        self.registered: Registered | None = None
+        """What an extension of the Pi dialect offers; None of any other peer, and before it has said so."""
         self.info: bytes = b""
         """The `serverInfo` of a legacy peer, where it is of a size to be sent with each result."""
         self.capabilities: dict[str, Any] = {}
@@ -135,6 +139,16 @@ class Peer:
     def is_modern(self) -> bool:
         """Whether the peer speaks the stateless era. Meaningful once it is ready."""
         return self.era == "modern"
+
+    @property
+    def is_pi(self) -> bool:
+        """Whether it is an extension of the Pi dialect, which says more than a server of MCP may."""
+        return self.config.dialect == "pi"
+
+    @property
+    def greeting(self) -> bytes:
+        """What it has greeted with, in its own words of today."""
+        return joined(self.facts, self.registered.raw) if self.registered is not None else self.facts
 
     @property
     def is_ready(self) -> bool:
@@ -204,6 +218,9 @@ class Peer:
 
     def ready(self, era: mcp.Era, version: str, facts: bytes, capabilities: dict[str, Any]) -> None:
         """The handshake is done: everything that waited goes out, in order."""
+        if self.is_pi:
+            facts, self.registered = split(facts)
+            capabilities = {name: value for name, value in capabilities.items() if name != "experimental"}
         self.era, self.version, self.facts, self.capabilities = era, version, facts, capabilities
         self.state = "ready"
         self.fault = None
@@ -413,6 +430,8 @@ class Peer:
         if kind == "notification":
             if self.flood.drops(envelope.method, data):
                 return
+            if envelope.method == words.REGISTERED and self.is_pi:
+                self.registered = Registered(bytes(envelope.params))
             session = session_of(self, envelope, origin) if not is_counted(self, envelope) else None
             if session is not None:
                 session.news.peer_notified(self, data, envelope, origin)

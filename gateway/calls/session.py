@@ -17,12 +17,13 @@ from gateway.calls.call import Call, Reply, Shape
 from gateway.calls.catalog import Catalog
 from gateway.calls.concern import LISTEN
 from gateway.calls.core_state import Core
-from gateway.calls.faults import broken_promise, late
+from gateway.calls.faults import broken_promise, late, unknown_word
 from gateway.calls.flows import Flows
 from gateway.calls.listen import Listens
 from gateway.calls.lookup import Lookups
 from gateway.calls.news import News
 from gateway.calls.peer_state import Peer
+from gateway.calls.pi import words
 from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
 from gateway.calls.straight import LANE_MARK, goes_straight
@@ -125,6 +126,9 @@ class Session:
         request = Request(core, data, envelope, origin, envelope.id, envelope.method)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         if not admit(self, request):
             return
+        if words.is_ours(request.method) and core.hello.dialect != "pi":
+            self.deny(request, unknown_word(request.method))
+            return
         handler = self._handlers.get(request.method, self.router.unknown)
         try:
             handler(request)
@@ -168,7 +172,7 @@ class Session:
             self.flows.core_initialized()
         elif method == "notifications/progress":
             self.asks.progress(core, envelope)
-        else:
+        elif not words.is_ours(method):
             for peer in self.peers():
                 if peer.is_ready and not (peer.is_modern and method == "notifications/roots/list_changed"):
                     peer.notify(data, method)

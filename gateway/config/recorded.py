@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from recordings.profile import Profile
 
 OF_PEERS = (
-    "era", "version", "start", "scope", "start_timeout_s", "call_timeout_s", "tools", "prefix", "changed", "limits",
+    "dialect", "era", "version", "start", "scope", "start_timeout_s", "call_timeout_s", "tools", "prefix", "changed",
+    "limits",
 )  # fmt: skip
 
 

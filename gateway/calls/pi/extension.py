@@ -252,7 +252,7 @@ class Extension:
     def _registers(self, message: Message, body: Register) -> list[Effect]:
         if self.state == "closing":
             return self._refuse(message.id, message.type, "shutting_down", "the session is over")
-        offer = offer_of(body)
+        offer = offer_of(body, message.payload)
         before = self.offer
         if isinstance(offer, Offer) and before is not None and offer.name != before.name:
             offer = self._fault(

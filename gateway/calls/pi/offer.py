@@ -42,6 +42,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     hooks: frozenset[str]
     capabilities: tuple[str, ...] = ()
     manifest: Manifest | None = None
+    declared: Raw = EMPTY
+    """The payload of `register` as it came."""
 
 
 class _Named(msgspec.Struct):
@@ -64,8 +66,8 @@ _named = msgspec.json.Decoder(_Named)
 _Item = TypeVar("_Item", bound=_HasName)
 
 
-def offer_of(register: Register) -> Offer | Fault:
-    """Return what a registration offers, or why it is none that can be taken."""
+def offer_of(register: Register, declared: Raw = EMPTY) -> Offer | Fault:
+    """Return what a registration, which came as `declared`, offers, or why it is none that can be taken."""
     if register.api_version not in VERSIONS:
         spoken = ", ".join(VERSIONS)
         return _wrong(
@@ -93,6 +95,7 @@ def offer_of(register: Register) -> Offer | Fault:
         hooks=frozenset(hooks),
         capabilities=tuple(register.capabilities or ()),
         manifest=None if isinstance(manifest, UnsetType) else manifest,
+        declared=declared,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gateway.calls.pi import to_mcp
+from gateway.calls.pi import to_mcp, words
 from gateway.calls.pi.effects import (
     Dropped,
     Effect,
@@ -221,6 +221,8 @@ class PiServer:
                 case Registered():
                     before, self._offer = self._offer, effect.offer
                     if before is not None:
+                        told = jsonrpc.notification(words.REGISTERED, bytes(effect.offer.declared))
+                        said.to_gateway.append(told)
                         said.to_gateway += map(jsonrpc.notification, to_mcp.changes(before, effect.offer))
                     self._greet(said)
                 case Ended():

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from gateway.calls.pi import content
+from gateway.calls.pi import content, words
 from gateway.calls.pi.errors import members, table
 from gateway.calls.pi.offer import Offer
 from gateway.protocol import mcp
@@ -63,11 +63,18 @@ _prompt_params = msgspec.json.Decoder(_PromptParams)
 
 
 def facts(offer: Offer, version: str = mcp.LATEST_LEGACY) -> bytes:
-    """Return what an MCP server with this offer would answer to `initialize`, in that revision."""
+    """Return what an MCP server with this offer would answer to `initialize`, in that revision; the gateway finds in
+    it all that was registered."""
+    capabilities: dict[str, Any] = {
+        "tools": {"listChanged": True},
+        "prompts": {"listChanged": True},
+        "logging": {},
+        "experimental": {words.OFFER: offer.declared},
+    }
     return _encode(
         {
             "protocolVersion": version,
-            "capabilities": {"tools": {"listChanged": True}, "prompts": {"listChanged": True}, "logging": {}},
+            "capabilities": capabilities,
             "serverInfo": {"name": offer.name, "version": offer.version},
         }
     )

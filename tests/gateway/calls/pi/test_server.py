@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from gateway.calls.pi.server import PiServer, Said
-from tests.gateway.calls.kit import Desk, Message, Service, Wire
+from gateway.config.peer import PeerConfig
+from tests.gateway.calls.kit import LEGACY, Desk, Message, Service, Wire
 from tests.gateway.calls.pi.kit import REGISTER, S, host_call, message
 
 
@@ -48,9 +49,13 @@ class Helper(Service):
             wire.receiver.message(data)
 
 
+def desk_of(helper: Helper) -> Desk:
+    return Desk({"helper": helper}, peers={"helper": PeerConfig(command=["x"], dialect="pi")})
+
+
 def session() -> tuple[Helper, Any]:
     helper = Helper()
-    core = Desk({"helper": helper}).core()
+    core = desk_of(helper).core()
     started = helper.hears("event_hook")
     assert started["payload"]["event"] == "session_start"
     return helper, core
@@ -59,7 +64,7 @@ def session() -> tuple[Helper, Any]:
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_core_of_either_era_lists_and_calls_the_tools_of_an_extension(era: Any) -> None:
     helper = Helper()
-    core = Desk({"helper": helper}).core(era)
+    core = desk_of(helper).core(era)
     core.asks("tools/list", id=5)
     assert [tool["name"] for tool in core.gets_result()["tools"]] == ["search", "slow"]
     helper.heard.clear()
@@ -241,3 +246,37 @@ def test_the_end_of_the_extension_ends_what_is_open() -> None:
 
     assert json.loads(answer)["error"]["data"]["outcome"] == "unknown"
     assert server.from_gateway(b"garbage", 4) == Said()
+
+
+def test_the_gateway_knows_all_that_was_registered_and_a_core_hears_nothing_of_it() -> None:
+    helper = Helper({**REGISTER, "renderers": [{"type": "chart"}]})
+    desk = desk_of(helper)
+    core = desk.connect()
+    core.asks("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {}}, id=1)
+    assert "experimental" not in core.gets_result()["capabilities"]
+    peer = helper.wire.peer
+    assert peer.registered is not None
+    assert peer.registered.event_hooks == ("tool_call", "turn_end")
+    assert peer.registered.payload["renderers"] == [{"type": "chart"}]
+    core.tells("notifications/initialized")
+
+    helper.pi("register", {**REGISTER, "event_hooks": ["input"]})
+
+    assert peer.registered.event_hooks == ("input",)
+    assert json.loads(peer.greeting)["capabilities"]["experimental"]["io.tieline/pi"]["event_hooks"] == [
+        "input"
+    ]
+    assert core.hears_nothing
+
+
+@pytest.mark.parametrize("word", ["pi/host_call", "pi/registered", "notifications/pi/offers/list_changed"])
+def test_the_words_of_extensions_are_unknown_to_everybody_else(word: str) -> None:
+    service = Service()
+    core = Desk({"calc": service}).core()
+    service.asks(word, {"name": "x"}, id=9)
+    assert service.gets()["error"]["code"] == -32601
+    service.tells(word, {"name": "x"})
+    core.tells(word, {})
+    core.asks(word, {}, id=8)
+    assert core.gets_error()["code"] == -32601
+    assert (core.hears_nothing, service.hears_nothing, service.wire.peer.registered) == (True, True, None)
