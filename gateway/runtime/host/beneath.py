@@ -22,9 +22,10 @@ _NO_MAGIC_LINKS, _BENEATH = 0x02, 0x08
 _RETRIES = 16
 """The kernel gives up with EAGAIN where a part of the path moved meanwhile: once more, then."""
 _SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-_LOOK = getattr(os, "O_PATH", 0)
 _GONE = " (deleted)"
 
+LOOK = getattr(os, "O_PATH", 0)
+"""The flags of a handle that says what something is and opens it for nothing."""
 OUTSIDE = frozenset((errno.EXDEV, errno.ELOOP))
 """Numbers of an `OSError` for a path that leads out, or through a link where none is followed."""
 
@@ -94,7 +95,7 @@ class Folder:
         Raises:
             OSError: With a number of `OUTSIDE` where it leads out of the root.
         """
-        if not flags & _LOOK:
+        if not flags & LOOK:
             flags |= os.O_NONBLOCK | os.O_NOCTTY
         flags |= os.O_CLOEXEC
         if self._call is None:
@@ -150,6 +151,10 @@ class Folder:
             finally:
                 os.close(handle)
             handle = following
+        if stat.S_ISLNK(os.fstat(handle).st_mode):
+            # A look is not refused at a link; it is one at the link.
+            os.close(handle)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         return handle
 
     def _where(self, handle: int) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.runtime.host.base import Connector
+from gateway.runtime.host.fs import Fs
+from gateway.runtime.host.workers import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,4 +20,5 @@ class Ports:
 
 def connectors(ports: Ports) -> dict[str, Connector]:
     """Return the connectors by the method that each serves."""
-    return {}
+    workers = Workers()
+    return {"fs": Fs(workers)}
