@@ -1,7 +1,7 @@
 """Which capability a host call needs, derived from its method and params, and what it touches: never believed.
 
-Owns the one table from methods, tools and operations to capabilities, and the reading of paths, hosts and names
-out of params. Whether the call may happen is not known here. Source: the extension protocol, host call ABI.
+Owns the reading of paths, hosts and names out of params; the table of capabilities is `protocol/capabilities`'. Whether
+the call may happen is not known here. Source: the extension protocol, host call ABI.
 """
 
 from __future__ import annotations
@@ -13,23 +13,7 @@ import msgspec
 
 from gateway.policy.hosts import HostError, host_of_url
 from gateway.policy.paths import PathError, Roots
-
-TOOLS: Final = {
-    "read": "read", "grep": "read", "find": "read", "ls": "read",
-    "write": "write", "edit": "write",
-    "bash": "exec",
-}  # fmt: skip
-"""The tools that are built in, with what each needs. Any other tool needs `tool`."""
-
-OPERATIONS: Final = {
-    "read": "read", "list": "read", "stat": "read",
-    "write": "write", "append": "write", "mkdir": "write", "delete": "write", "rename": "write", "copy": "write",
-}  # fmt: skip
-"""The operations of `fs`. One that is not here is refused, since nobody knows what it does."""
-
-METHODS: Final = ("tool", "exec", "fs", "http", "session", "ui", "events", "log", "env")
-CAPABILITIES: Final = ("read", "write", "exec", "http", "env", "session", "ui", "events", "log", "tool")
-"""Everything that can be derived, and so everything that a policy or a manifest can speak of."""
+from gateway.protocol.capabilities import CAPABILITIES, TOOLS, CallError, capability_of, text_of
 
 METHODS_OF: Final[dict[str, frozenset[str]]] = {
     "read": frozenset(("tool", "fs")),
@@ -45,16 +29,6 @@ TOOL_MARK: Final = "tool:"
 """`tool:deploy` in a list speaks of the calls of one tool, whatever capability they need."""
 
 
-class CallError(ValueError):
-    """A host call that policy need not judge: nobody can say what it would do. Always `invalid_request`."""
-
-    def __init__(self, reason: str, message: str, **details: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        """`unknown_method`, `unknown_operation`, `capability_mismatch`, `bad_params` or `too_many_targets`."""
-        self.details = details
-
-
 class Need(msgspec.Struct, frozen=True, gc=False):
     """What a host call needs. Paths are relative to the root named in `root`, `""` being the root itself."""
 
@@ -66,24 +40,6 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     hosts: tuple[str, ...] = ()
     """`name:port`, normal."""
     env: tuple[str, ...] = ()
-
-
-def capability_of(method: str, params: Mapping[str, Any]) -> str:
-    """Return the capability that a host call needs. Names are taken exactly: nothing is trimmed or lower-cased.
-
-    Raises:
-        CallError: If the method or the operation is unknown, or params do not say which tool is meant.
-    """
-    if method == "tool":
-        return TOOLS.get(_text(params, "name"), "tool")
-    if method == "fs":
-        operation = _text(params, "op")
-        if operation not in OPERATIONS:
-            raise CallError("unknown_operation", f"`fs` knows no operation {operation[:64]!r}")
-        return OPERATIONS[operation]
-    if method not in METHODS:
-        raise CallError("unknown_method", f"there is no host call {method[:64]!r}")
-    return method
 
 
 def checked(declared: str, method: str, params: Mapping[str, Any]) -> str:
@@ -114,18 +70,18 @@ def need_of(method: str, params: Mapping[str, Any], roots: Roots) -> Need:
     capability = capability_of(method, params)
     try:
         if method == "tool":
-            tool = _text(params, "name")
+            tool = text_of(params, "name")
             if tool not in TOOLS or capability == "exec":
                 return Need(capability, method, tool)
             given = _table(params, "input")
             usual = "." if tool in ("grep", "find", "ls") else None
-            root, paths = roots.relative([_text(given, "path", usual)])
+            root, paths = roots.relative([text_of(given, "path", usual)])
             return Need(capability, method, tool, root=root, paths=paths)
         if method == "fs":
             root, paths = roots.relative(_texts(params, "path", ("to",)))
             return Need(capability, method, root=root, paths=paths)
         if method == "http":
-            return Need(capability, method, hosts=(host_of_url(_text(params, "url")),))
+            return Need(capability, method, hosts=(host_of_url(text_of(params, "url")),))
     except (HostError, PathError) as error:
         raise CallError(error.reason, str(error)) from error
     if method == "env":
@@ -135,7 +91,7 @@ def need_of(method: str, params: Mapping[str, Any], roots: Roots) -> Need:
 
 def _env_names(params: Mapping[str, Any]) -> tuple[str, ...]:
     if "names" not in params:
-        return (_text(params, "name"),)
+        return (text_of(params, "name"),)
     names = params["names"]
     if (
         not isinstance(names, list)
@@ -150,14 +106,7 @@ def _env_names(params: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _texts(params: Mapping[str, Any], first: str, others: tuple[str, ...]) -> list[str]:
-    return [_text(params, first), *(_text(params, name) for name in others if name in params)]
-
-
-def _text(params: Mapping[str, Any], name: str, usual: str | None = None) -> str:
-    value = params.get(name, usual)
-    if not isinstance(value, str) or not value:
-        raise CallError("bad_params", f"`{name}` must be text")
-    return value
+    return [text_of(params, first), *(text_of(params, name) for name in others if name in params)]
 
 
 def _table(params: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -17,12 +17,13 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from gateway.policy.capability import CAPABILITIES, MOST_TARGETS, CallError, Need
+from gateway.policy.capability import MOST_TARGETS, Need
 from gateway.policy.evidence import Assessment
 from gateway.policy.manifest import Standing
 from gateway.policy.model import Mode, Profile, Remembered, Verdict
 from gateway.policy.paths import BudgetError
 from gateway.policy.rules import Clause, Rules, Signals
+from gateway.protocol.capabilities import CAPABILITIES, CallError
 
 Layer: TypeAlias = Literal[
     "call", "declaration", "scope", "deny", "ask", "named", "remembered", "default", "mode", "loss", "ui",

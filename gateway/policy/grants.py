@@ -21,11 +21,12 @@ from msgspec import Meta
 from gateway.config.lines import toml_lines
 from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.reading import read
-from gateway.policy.capability import CAPABILITIES, TOOL_MARK, Need
+from gateway.policy.capability import TOOL_MARK, Need
 from gateway.policy.decide import Decision
 from gateway.policy.model import Remembered
 from gateway.policy.scope import KINDS, UNLIMITED, Allowed, Scope, faults
 from gateway.protocol.canonical import canonical
+from gateway.protocol.capabilities import CAPABILITIES
 
 MOST_GRANTS: Final = 10_000
 HEAD: Final = """\

@@ -14,9 +14,10 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 from gateway.config.mistakes import did_you_mean
-from gateway.policy.capability import CAPABILITIES, METHODS, METHODS_OF, TOOL_MARK, Need
+from gateway.policy.capability import METHODS_OF, TOOL_MARK, Need
 from gateway.policy.scope import KINDS, UNLIMITED, Allowed, Scope, faults
 from gateway.protocol.canonical import NotCanonicalError, canonical
+from gateway.protocol.capabilities import CAPABILITIES, METHODS
 
 SCHEMA: Final = "pi.ext.cap.v1"
 MOST_ENTRIES: Final = 256

@@ -12,10 +12,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from gateway.policy.capability import CAPABILITIES
 from gateway.policy.evidence import Model
 from gateway.policy.scope import UNLIMITED, Scope
 from gateway.protocol.canonical import canonical
+from gateway.protocol.capabilities import CAPABILITIES
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 Mode: TypeAlias = Literal["strict", "prompt", "permissive"]

@@ -17,10 +17,11 @@ from msgspec import Meta
 from gateway.config.lines import json_lines, plain_json, toml_lines
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report, did_you_mean
 from gateway.config.reading import Field, read
-from gateway.policy.capability import CAPABILITIES, METHODS, METHODS_OF, TOOL_MARK
+from gateway.policy.capability import METHODS_OF, TOOL_MARK
 from gateway.policy.evidence import WEIGHTS, Losses, Model, Weight, model_fault
 from gateway.policy.model import ANY, PROFILES, Mode, Override, Policy, Profile, Rule
 from gateway.policy.scope import KINDS, UNLIMITED, Scope, pattern_fault
+from gateway.protocol.capabilities import CAPABILITIES, METHODS
 
 MOST_RULES: Final = 10_000
 _FRACTION = re.compile(r"([0-9]{1,7})/([0-9]{1,7})", re.ASCII)

@@ -15,8 +15,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from gateway.calls.host.bounds import USUAL, Bounds
-from gateway.policy.capability import CallError, Need, need_of
+from gateway.policy.capability import Need, need_of
 from gateway.policy.decide import Decision
+from gateway.protocol.capabilities import CallError
 from gateway.protocol.errors import Code, Fault, Outcome
 from gateway.runtime.host.beneath import Folders
 

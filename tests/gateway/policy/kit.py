@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 from hypothesis import strategies as st
 
-from gateway.policy.capability import CAPABILITIES, METHODS_OF, Need
+from gateway.policy.capability import METHODS_OF, Need
 from gateway.policy.decide import Decision, Facts, decide
 from gateway.policy.evidence import Model
 from gateway.policy.manifest import Standing
 from gateway.policy.model import Override, Policy, Remembered, Rule, Verdict
 from gateway.policy.rules import Rules
 from gateway.policy.scope import KINDS, Scope
+from gateway.protocol.capabilities import CAPABILITIES
 
 HARMLESS = Model(prior=(1, 1000))
 SUSPECT = Model(prior=(1, 2))

@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway.policy.capability import (
-    CAPABILITIES,
-    METHODS,
-    TOOLS,
-    CallError,
-    Need,
-    capability_of,
-    checked,
-    need_of,
-)
+from gateway.policy.capability import Need, checked, need_of
 from gateway.policy.paths import Root, Roots
+from gateway.protocol.capabilities import CAPABILITIES, METHODS, TOOLS, CallError, capability_of
 
 ROOTS = Roots([Root(id="cwd", path="/home/ann/shop"), Root(id="tmp", path="/tmp")])
 

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.policy.capability import CallError, Need
+from gateway.policy.capability import Need
 from gateway.policy.decide import Answer, Decision, Facts, answered, decide, not_judged
 from gateway.policy.manifest import Standing
 from gateway.policy.model import PROFILES, Mode, Override, Policy, Remembered, Rule
 from gateway.policy.rules import Rules
 from gateway.policy.scope import Scope
+from gateway.protocol.capabilities import CallError
 from tests.gateway.policy import kit
 from tests.gateway.policy.kit import EXEC, READ, SUSPECT, call, changed, decided
 

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.config.mistakes import ConfigError
-from gateway.policy.capability import CAPABILITIES, Need
+from gateway.policy.capability import Need
 from gateway.policy.decide import Answer, answered
 from gateway.policy.grants import HEAD, Grant, Grants, grant_of, parse_grants, with_grant, without_grants
 from gateway.policy.model import Policy
 from gateway.policy.scope import KINDS, UNLIMITED, Scope
+from gateway.protocol.capabilities import CAPABILITIES
 from tests.gateway.policy import kit
 from tests.gateway.policy.kit import EXEC, READ, call, decided
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.policy.capability import CallError, Need
+from gateway.policy.capability import Need
 from gateway.policy.decide import Answer, Decision, Facts, answered, decide, not_judged
 from gateway.policy.evidence import numbers
 from gateway.policy.model import Policy, Rule
@@ -25,6 +25,7 @@ from gateway.policy.record import (
     x_of,
 )
 from gateway.policy.rules import Rules
+from gateway.protocol.capabilities import CallError
 from tests.gateway.policy import kit
 from tests.gateway.policy.kit import EXEC, call, changed, decided
 

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.calls.host.bounds import Bounds
-from gateway.policy.capability import CallError
 from gateway.policy.model import Rule
 from gateway.policy.paths import Root
+from gateway.protocol.capabilities import CallError
 from gateway.protocol.errors import Fault
 from gateway.runtime.host.base import HostFault
 from gateway.runtime.host.beneath import Folder, Folders
