@@ -31,6 +31,8 @@ _PROGRAMS: Final = {
     "server-everything": "@modelcontextprotocol/server-everything/dist/index.js",
     "server-filesystem": "@modelcontextprotocol/server-filesystem/dist/index.js",
     "server-memory": "@modelcontextprotocol/server-memory/dist/index.js",
+    "pi": "@earendil-works/pi-coding-agent/dist/bundle/cli.js",
+    "pi-session-manager": "@earendil-works/pi-coding-agent/dist/core/session-manager.js",
 }
 
 
