@@ -61,6 +61,7 @@ class StderrTap:
         self._window_at = self._refilled_at
         self._window_bytes = 0
         self._resume: asyncio.TimerHandle | None = None
+        self._is_held = False
         self._open = True
         self.total_bytes = 0
         os.set_blocking(descriptor, False)
@@ -88,6 +89,18 @@ class StderrTap:
             if taken is None:
                 return
             limit -= taken
+
+    def hold(self, *, held: bool) -> None:
+        """Read nothing, or go on reading: a peer that says more than its pipe takes waits meanwhile."""
+        if held == self._is_held or not self._open:
+            return
+        self._is_held = held
+        if self._resume is not None:
+            return  # whatever comes of the flood's pause finds out
+        if held:
+            self._loop.remove_reader(self._descriptor)
+        else:
+            self._loop.add_reader(self._descriptor, self._readable)
 
     def close(self) -> None:
         """Pass on what is unfinished, tell what was left out, give the pipe back. Safe to call twice."""
@@ -117,7 +130,8 @@ class StderrTap:
 
     def _read_again(self) -> None:
         self._resume = None
-        self._loop.add_reader(self._descriptor, self._readable)
+        if not self._is_held:
+            self._loop.add_reader(self._descriptor, self._readable)
 
     def _read(self) -> int | None:
         """Read once. Returns None where nothing is there now, or nothing more will come."""

@@ -170,6 +170,11 @@ class PeerProcess:
         self.close_stdin = None
         return read_end, write_end
 
+    def hold_stderr(self, *, held: bool) -> None:
+        """Read no stderr for a while, or go on: for an `echo` that cannot take more."""
+        if self._stderr is not None:
+            self._stderr.hold(held=held)
+
     async def wait(self) -> Exit:
         """Wait until the process itself has ended."""
         await self._exited.wait()

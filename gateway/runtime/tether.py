@@ -163,6 +163,7 @@ class KeptTether:
         self._loop = asyncio.get_running_loop()
         self.started: asyncio.Future[int] = self._loop.create_future()
         self._process: ProcessId | None = None
+        self._failed: OSError | None = None
         self._ended = False
         self._left: tuple[int, ...] = ()
         self._buffer = b""
@@ -237,8 +238,8 @@ class KeptTether:
                 if not self.started.done():
                     self.started.set_result(int(pid))
             case ["fail", number]:
-                if not self.started.done():
-                    self.started.set_exception(OSError(int(number), os.strerror(int(number))))
+                # Told once the keeper has ended too: then nothing is left of the attempt.
+                self._failed = OSError(int(number), os.strerror(int(number)))
             case ["exit", code, cpu_ms, max_rss_kb]:
                 self._ended = True
                 self._events.ended(int(code), int(cpu_ms), int(max_rss_kb))
@@ -254,7 +255,8 @@ class KeptTether:
         self.let_go()
         self._keeper.wait()
         if not self.started.done():
-            self.started.set_exception(OSError(errno.ECHILD, f"its keeper ended ({self._keeper.returncode})"))
+            ended = OSError(errno.ECHILD, f"its keeper ended ({self._keeper.returncode})")
+            self.started.set_exception(self._failed or ended)
         if self._process is None:
             return
         if self._ended:

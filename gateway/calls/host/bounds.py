@@ -25,7 +25,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Of a directory that is listed."""
 
     output_bytes: int = 4 * MIB
-    """That are kept of each of stdout and stderr; the rest is read and counted."""
+    """Of what a command says on stdout and stderr together; at more it is ended."""
     processes: int = 256
     """Of one command at the same time, itself counted."""
     exec_s: float = 120.0

@@ -6,9 +6,12 @@ has them adds them to the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gateway.runtime.host.base import Connector
+from gateway.runtime.host.exec import Exec
 from gateway.runtime.host.fs import Fs
 from gateway.runtime.host.workers import Workers
 
@@ -17,8 +20,11 @@ from gateway.runtime.host.workers import Workers
 class Ports:
     """What connectors ask of others."""
 
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    """The gateway's own environment."""
+
 
 def connectors(ports: Ports) -> dict[str, Connector]:
     """Return the connectors by the method that each serves."""
     workers = Workers()
-    return {"fs": Fs(workers)}
+    return {"exec": Exec(ports.environ), "fs": Fs(workers)}

@@ -47,6 +47,25 @@ def test_everything_is_echoed_as_it_comes_also_what_is_over_the_rate_of_lines() 
     assert run(main()) == b"line\n" * 3 * LINES_PER_S + b"no end"
 
 
+def test_nothing_is_read_while_it_is_held_and_everything_afterwards() -> None:
+    async def main() -> tuple[bytes, bytes]:
+        echoed: list[bytes] = []
+        reader, writer = os.pipe()
+        tap = StderrTap(reader, lambda line: None, echoed.append)
+        tap.hold(held=True)
+        os.write(writer, b"waits")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        meanwhile = b"".join(echoed)
+        tap.hold(held=False)
+        await until(lambda: echoed)
+        os.close(writer)
+        tap.close()
+        return meanwhile, b"".join(echoed)
+
+    assert run(main()) == (b"", b"waits")
+
+
 def test_lines_come_as_they_were_written_whatever_the_pieces() -> None:
     lines = tapped(b"one\ntw", b"o\n", b"\nfour")
     assert [line.data for line in lines] == [b"one", b"two", b"", b"four"]

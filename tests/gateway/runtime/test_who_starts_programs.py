@@ -1,4 +1,4 @@
-"""Only the supervisor starts programs for the gateway, and only those that the configuration names."""
+"""Only the supervisor starts programs for the gateway: those of the configuration and of allowed host calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_programs_are_started_by_the_tether_and_its_keeper_alone() -> None:
     }
 
 
-def test_a_command_comes_from_the_configuration_alone() -> None:
+def test_a_command_comes_from_the_configuration_or_a_host_call_alone() -> None:
     makers: list[tuple[str, str]] = []
     for path in GATEWAY.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -50,4 +50,7 @@ def test_a_command_comes_from_the_configuration_alone() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("PeerConfig", "Config"):
                 # What makes a configuration: the reading of files, and the command line.
                 assert path.relative_to(GATEWAY).parts[0] in ("config", "cli"), path
-    assert makers == [("runtime/connection.py", "tuple(config.command)")]
+    assert sorted(makers) == [
+        ("runtime/connection.py", "tuple(config.command)"),
+        ("runtime/host/commands.py", "command"),
+    ]
