@@ -21,8 +21,8 @@ from gateway.policy.capability import MOST_TARGETS, Need
 from gateway.policy.evidence import Assessment
 from gateway.policy.manifest import Standing
 from gateway.policy.model import Mode, Profile, Remembered, Verdict
-from gateway.policy.paths import BudgetError
-from gateway.policy.rules import Clause, Rules, Signals
+from gateway.policy.rules import Clause, Kind, Rules, Signals
+from gateway.policy.tree import BudgetError
 from gateway.protocol.capabilities import CAPABILITIES, CallError
 
 Layer: TypeAlias = Literal[
@@ -145,9 +145,10 @@ def _decide(rules: Rules, facts: Facts, grants: str) -> Decision:
     mode = rules.mode(facts.extension)
     assessment = rules.assessed(facts.signals)
     said = _Said()
-    if not _gates(rules, facts, mode, said):
+    kind = _gates(rules, facts, mode, said)
+    if kind is not None:
         unasked = said.verdict == "allow"
-        _layers(rules, facts, mode, said)
+        _layers(kind, facts, mode, said)
         if said.verdict == "allow":
             if not unasked and said.layer not in ("named", "remembered"):
                 said.say("declaration", "ask", "nothing_declared")
@@ -177,8 +178,8 @@ def _decide(rules: Rules, facts: Facts, grants: str) -> Decision:
     )
 
 
-def _gates(rules: Rules, facts: Facts, mode: Mode, said: _Said) -> bool:
-    """Layers 1 to 3, each of which can stop a call: whether one has."""
+def _gates(rules: Rules, facts: Facts, mode: Mode, said: _Said) -> Kind | None:
+    """Layers 1 to 3, each of which can stop a call: None if one has, else what there is to say about such calls."""
     need, standing = facts.need, facts.standing
     if need.capability not in _KNOWN:
         said.say("call", "deny", "unknown_capability")
@@ -194,10 +195,10 @@ def _gates(rules: Rules, facts: Facts, mode: Mode, said: _Said) -> bool:
     else:
         said.say("declaration", "deny", standing)
     if said.verdict == "deny":
-        return True
+        return None
     kind = rules.kind(facts.extension, need)
     layer, verdict, reason = said.layer, said.verdict, said.reason
-    if not all(each.covers(need) for each in kind.scopes):
+    if kind.scopes and not all(each.covers(need) for each in kind.scopes):
         said.say("scope", "deny", "out_of_scope")
     elif clause := kind.deny.of(need, folds_case=facts.folds_case):
         said.say("deny", "deny", clause.reason, clause)
@@ -205,14 +206,13 @@ def _gates(rules: Rules, facts: Facts, mode: Mode, said: _Said) -> bool:
         said.say("remembered", "deny", "refused")
     else:
         said.layer, said.verdict, said.reason = layer, verdict, reason
-        return False
-    return True
+        return kind
+    return None
 
 
-def _layers(rules: Rules, facts: Facts, mode: Mode, said: _Said) -> None:
+def _layers(kind: Kind, facts: Facts, mode: Mode, said: _Said) -> None:
     """Rules that ask, then layers 4 to 7, of which the first that speaks is heard."""
     need, folds = facts.need, facts.folds_case
-    kind = rules.kind(facts.extension, need)
     is_granted = facts.remembered is not None and facts.remembered.verdict == "allow"
     asking = kind.always.of(need, folds_case=folds)
     if asking is None and not is_granted:

@@ -100,7 +100,9 @@ class Grants:
         Raises:
             BudgetError: If a path leads to too many places of a grant's patterns.
         """
-        names = [need.capability, *([TOOL_MARK + need.tool] if need.tool else ())]
+        if not self._by:
+            return None
+        names = (need.capability, TOOL_MARK + need.tool) if need.tool else (need.capability,)
         best: Remembered | None = None
         for name in names:
             for grant, grant_id, within in self._by.get((extension, name), ()):

@@ -25,6 +25,10 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)", re.ASCII)
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
+_USUAL_URL = re.compile(
+    r"(https?)://([a-z][a-z0-9.-]*[a-z])(?::([0-9]{1,5}))?(?:[/?#][!-\[\]-~]*)?", re.ASCII
+)
+"""What every parser reads alike: of most URLs nothing else has to be looked at."""
 
 
 class HostError(ValueError):
@@ -94,6 +98,9 @@ def host_of_url(url: str) -> str:
     Raises:
         HostError: If it is no `http` or `https` URL, names a user, or different parsers would see different hosts.
     """
+    if len(url) <= LONGEST_URL and (usual := _USUAL_URL.fullmatch(url)):
+        scheme, name, given = usual.groups()
+        return with_port(name, PORTS[scheme] if given is None else int(given))
     if len(url) > LONGEST_URL or _UNSAFE.search(url):
         raise HostError(
             "bad_url", "the URL is too long or holds white space, a backslash or a control character"

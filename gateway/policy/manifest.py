@@ -116,7 +116,7 @@ class Declaration:
         self._entries: dict[str, list[Declared]] = {}
         for entry in manifest.entries if manifest is not None else ():
             self._entries.setdefault(entry.capability, []).append(entry)
-        self._allowed: dict[tuple[str, str], Allowed | None] = {}
+        self._says: dict[tuple[str, str, str], Standing | tuple[Allowed, ...]] = {}
 
     @property
     def hash(self) -> str:
@@ -131,27 +131,33 @@ class Declaration:
         """
         if self.manifest is None:
             return self._silent
-        names = [need.capability]
-        if need.tool and TOOL_MARK + need.tool in self._entries:
-            names.append(TOOL_MARK + need.tool)
+        tool = need.tool if TOOL_MARK + need.tool in self._entries else ""
+        key = (need.capability, need.method, tool)
+        says = self._says.get(key)
+        if says is None:
+            says = self._says[key] = self._about(*key)
+        if isinstance(says, str):
+            return says
+        for each in says:
+            if each.covers(need):
+                return "declared"
+        return "out_of_scope"
+
+    def _about(self, capability: str, method: str, tool: str) -> Standing | tuple[Allowed, ...]:
+        """The scopes of the entries that speak of such calls, or what there is to say without a look at one."""
+        names = [capability, *([TOOL_MARK + tool] if tool else ())]
         if not any(name in self._entries for name in names):
             return "undeclared"
-        covers = [self._of(name, need) for name in names]
-        if not any(covers):
-            return "undeclared_method"
-        return "declared" if any(each.covers(need) for each in covers if each) else "out_of_scope"
-
-    def _of(self, name: str, need: Need) -> Allowed | None:
-        """The scopes of the entries that let a capability be used through a method; None if none does."""
-        key = (name, need.method)
-        if key not in self._allowed:
-            fitting = [
+        fitting = [
+            [
                 entry.scope
                 for entry in self._entries.get(name, ())
-                if entry.methods is None or need.method in entry.methods
+                if entry.methods is None or method in entry.methods
             ]
-            self._allowed[key] = Allowed(need.capability, fitting) if fitting else None
-        return self._allowed[key]
+            for name in names
+        ]
+        found = tuple(Allowed(capability, scopes) for scopes in fitting if scopes)
+        return found or "undeclared_method"
 
 
 def declaration(register: Mapping[str, Any]) -> tuple[Declaration, ManifestError | None]:

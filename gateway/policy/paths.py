@@ -12,18 +12,20 @@ every spelling.
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+
+from gateway.policy.tree import Tree
 
 LONGEST: Final = 4096
 """Characters of a path or a pattern."""
 DEEPEST: Final = 128
 """Segments of one."""
-MOST_STEPS: Final = 20_000
-"""Places of patterns that one path may lead to before the search is given up, which refuses the call."""
+_BAD = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 
 
 class PathError(ValueError):
@@ -32,10 +34,6 @@ class PathError(ValueError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-class BudgetError(RuntimeError):
-    """A path that leads to too many places of the patterns. Whoever meets it refuses."""
 
 
 class Root(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +56,8 @@ class Roots:
                 raise ValueError(f"`{root.path}` is no absolute path in normal form")
         self._first = roots[0]
         # The deepest first: a root may lie within another one.
-        self._roots = sorted(roots, key=lambda root: -len(root.path))
+        deepest = sorted(roots, key=lambda root: -len(root.path))
+        self._roots = [(root, root.path.rstrip("/") + "/") for root in deepest]
         self._folding = frozenset(root.id for root in roots if root.folds_case)
 
     def folds_case(self, root: str) -> bool:
@@ -71,6 +70,9 @@ class Roots:
         Raises:
             PathError: If one lies in none, has a `..`, or they lie in different roots.
         """
+        if len(given) == 1:
+            root, path = self._relative(given[0])
+            return root, (path,)
         found = [self._relative(path) for path in given]
         roots = {root for root, _ in found}
         if len(roots) != 1:
@@ -81,10 +83,11 @@ class Roots:
         if not path.startswith("/"):
             return self._first.id, normal(path)
         whole = "/" + normal(path[1:])
-        for root in self._roots:
-            base = root.path.rstrip("/")
-            if whole == root.path or whole.startswith(base + "/"):
-                return root.id, whole[len(base) + 1 :]
+        for root, beneath in self._roots:
+            if whole.startswith(beneath):
+                return root.id, whole[len(beneath) :]
+            if whole == root.path:
+                return root.id, ""
         raise PathError("out_of_root", "the path lies outside of the folders that calls may be about")
 
 
@@ -97,8 +100,17 @@ def normal(path: str) -> str:
     if len(path) > LONGEST:
         raise PathError("bad_path", f"a path has up to {LONGEST} characters")
     # A name with a backslash is legal on POSIX and a way out of the root on Windows, so nobody gets one.
-    if any(c < " " or c == "\x7f" or c == "\\" or "\ud800" <= c <= "\udfff" for c in path):
+    if (not path.isprintable() or "\\" in path) and _BAD.search(path):
         raise PathError("bad_path", "a path has no backslash and no control character")
+    if (
+        path
+        and path[0] not in "./"
+        and path[-1] != "/"
+        and "//" not in path
+        and "/." not in path
+        and path.count("/") < DEEPEST
+    ):
+        return path
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise PathError("out_of_root", "a path has no `..`: where that leads depends on links")
@@ -144,21 +156,21 @@ class PathPatterns:
     """
 
     def __init__(self, patterns: Iterable[tuple[Sequence[str], int]], *, wide: bool) -> None:
-        self._exact = _Tree(wide=wide, folds=False)
-        self._folded = _Tree(wide=wide, folds=True) if wide else self._exact
-        self._wide = wide
-        for parts, number in patterns:
-            self._exact.add(parts, number)
-            if wide:
-                self._folded.add([fold(part) for part in parts], number)
+        read = list(patterns)
+        self._exact = Tree(read, wide=wide)
+        self._folded = self._exact
+        if wide:
+            self._folded = Tree(
+                (([fold(part) for part in parts], number) for parts, number in read), wide=True
+            )
 
-    def matching(self, path: str, *, folds_case: bool = False) -> set[int]:
+    def matching(self, path: str, *, folds_case: bool = False) -> frozenset[int]:
         """Return the numbers of the patterns that match a normal path.
 
         Raises:
             BudgetError: If that takes too long.
         """
-        if folds_case and self._wide:
+        if folds_case and self._folded is not self._exact:
             return self._folded.matching(fold(path))
         return self._exact.matching(path)
 
@@ -166,84 +178,3 @@ class PathPatterns:
 def fold(text: str) -> str:
     """Return what two names have in common that a file system which folds case takes for one."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-
-
-class _Node:
-    __slots__ = ("any", "ends", "globs", "names")
-
-    def __init__(self) -> None:
-        self.names: dict[str, _Node] = {}
-        self.globs: dict[str, _Node] = {}
-        self.any: _Node | None = None
-        """Where `**` leads. It loops there."""
-        self.ends: set[int] = set()
-
-
-class _Tree:
-    """Patterns by segment. A path is followed through all of them together."""
-
-    def __init__(self, *, wide: bool, folds: bool) -> None:
-        self._root = _Node()
-        self._wide = wide
-        self._folds = folds
-
-    def add(self, parts: Sequence[str], number: int) -> None:
-        node = self._root
-        for part in parts:
-            if part == "**":
-                node.any = node.any or _Node()
-                node = node.any
-            else:
-                table = node.globs if "*" in part or "?" in part else node.names
-                node = table.setdefault(part, _Node())
-        node.ends.add(number)
-
-    def matching(self, path: str) -> set[int]:
-        steps = 0
-        # A place, and whether it was reached by `**`, which then may take more.
-        places: dict[_Node, bool] = dict(self._reached(self._root, looping=False))
-        for name in path.split("/") if path else ():
-            hidden = not self._wide and name.startswith(".")
-            after: dict[_Node, bool] = {}
-            for node, loops in places.items():
-                steps += 1 + len(node.globs)
-                if loops and not hidden:
-                    _merge(after, self._reached(node, looping=True))
-                if (following := node.names.get(name)) is not None:
-                    _merge(after, self._reached(following, looping=False))
-                for glob, following in node.globs.items():
-                    if fits(glob, name) and not (hidden and not glob.startswith(".")):
-                        _merge(after, self._reached(following, looping=False))
-            if steps > MOST_STEPS:
-                raise BudgetError("a path leads to too many places of the patterns")
-            places = after
-        return set[int]().union(*(node.ends for node in places)) if places else set()
-
-    def _reached(self, node: _Node, *, looping: bool) -> Iterator[tuple[_Node, bool]]:
-        yield node, looping
-        if node.any is not None:
-            yield node.any, True
-
-
-def _merge(into: dict[_Node, bool], reached: Iterable[tuple[_Node, bool]]) -> None:
-    for node, loops in reached:
-        into[node] = loops or into.get(node, False)
-
-
-def fits(glob: str, name: str) -> bool:
-    """Whether a segment with `*` and `?` matches a name. Takes at most the product of their lengths."""
-    at = place = 0
-    star, mark = -1, 0
-    while place < len(name):
-        if at < len(glob) and glob[at] == "*":
-            star, mark = at, place
-            at += 1
-        elif at < len(glob) and glob[at] in ("?", name[place]):
-            at += 1
-            place += 1
-        elif star >= 0:
-            mark += 1
-            at, place = star + 1, mark
-        else:
-            return False
-    return all(c == "*" for c in glob[at:])

@@ -6,17 +6,19 @@ Everything is a set; the order in which rules were written changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
 import msgspec
 
 from gateway.policy.capability import TOOL_MARK, Need
 from gateway.policy.evidence import Assessment, assess
+from gateway.policy.globs import fits
 from gateway.policy.hosts import HostPattern, HostPatterns
 from gateway.policy.model import ANY, Mode, Override, Policy, Rule, Verdict
-from gateway.policy.paths import PathPatterns, fits, pattern, specificity
+from gateway.policy.paths import PathPatterns, pattern, specificity
 from gateway.policy.scope import KINDS, Allowed
+from gateway.policy.tree import NOTHING
 
 MOST_KEPT: Final = 4096
 """Extensions, or tools of one, whose rules are kept together; more are put together anew each time."""
@@ -74,22 +76,27 @@ class Clauses:
         """
         if not self._clauses:
             return None
-        found = self._touched(need, folds_case=folds_case)
-        number = min(*found, self._open) if found else self._open
+        number = self._open
+        if number and (found := self._touched(need, folds_case=folds_case)):
+            number = min(number, *found)
         return self._clauses[number] if number < len(self._clauses) else None
 
-    def _touched(self, need: Need, *, folds_case: bool) -> set[int]:
+    def _touched(self, need: Need, *, folds_case: bool) -> Set[int]:
+        each: list[Set[int]]
         if self._paths is not None:
+            if len(need.paths) == 1:
+                return self._paths.matching(need.paths[0], folds_case=folds_case)
             each = [self._paths.matching(path, folds_case=folds_case) for path in need.paths]
         elif self._hosts is not None:
             each = [self._hosts.matching(host) for host in need.hosts]
         elif self._env:
             each = [{number for glob, number in self._env if fits(glob, name)} for name in need.env]
         else:
-            return set()
+            return NOTHING
         if not each:
-            return set()
-        return set[int].union(*each) if self._refuses else set[int].intersection(*each)
+            return NOTHING
+        join = frozenset[int].union if self._refuses else frozenset[int].intersection
+        return join(*map(frozenset[int], each))
 
 
 class Kind:

@@ -107,10 +107,10 @@ class Allowed:
         if self.is_unlimited:
             return True
         if self._paths is not None:
-            paths = self._paths
-            return bool(need.paths) and all(
-                paths.matching(each, folds_case=folds_case) for each in need.paths
-            )
+            for path in need.paths:
+                if not self._paths.matching(path, folds_case=folds_case):
+                    return False
+            return bool(need.paths)
         if self._hosts is not None:
             return bool(need.hosts) and all(map(self._hosts.matching, need.hosts))
         return bool(need.env) and self._env.issuperset(need.env)

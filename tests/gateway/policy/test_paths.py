@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.paths import BudgetError, PathError, PathPatterns, Root, Roots, fits, pattern
+from gateway.policy.globs import fits
+from gateway.policy.paths import PathError, PathPatterns, Root, Roots, pattern
+from gateway.policy.tree import BudgetError
 
 
 def matches(text: str, path: str, *, wide: bool = False, folds: bool = False) -> bool:
