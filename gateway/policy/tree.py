@@ -69,7 +69,7 @@ Way = tuple[_State, int]
 class Tree:
     """Patterns by segment. `wide` ones take hidden names too."""
 
-    __slots__ = ("_kept", "_root", "_start", "_states", "_wide")
+    __slots__ = ("_root", "_start", "_states", "_wide", "kept")
 
     def __init__(self, patterns: Iterable[tuple[Sequence[str], int]], *, wide: bool) -> None:
         self._wide = wide
@@ -77,7 +77,8 @@ class Tree:
         for parts, number in patterns:
             self._add(parts, number)
         self._states: dict[frozenset[Place], _State] = {}
-        self._kept = 0
+        self.kept = 0
+        """Ways that are remembered."""
         self._start = self._begin()
 
     def matching(self, path: str) -> frozenset[int]:
@@ -145,9 +146,9 @@ class Tree:
         return self._keep(state, name, (target, cost))
 
     def _keep(self, state: _State, name: str, way: Way) -> Way:
-        self._kept += 1
-        if self._kept > MOST_KEPT:
-            self._kept = 0
+        self.kept += 1
+        if self.kept > MOST_KEPT:
+            self.kept = 0
             self._states = {}
             self._start = self._begin()
         elif len(name) <= LONGEST_KEPT:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.policy import hosts
 from gateway.policy.hosts import HostError, HostPattern, HostPatterns, host_of_url, normal_host
 
 
@@ -95,3 +100,30 @@ def test_a_url_leads_to_one_host_and_port(url: str, host: str) -> None:
 def test_a_url_that_parsers_would_read_differently_leads_nowhere(url: str) -> None:
     with pytest.raises(HostError):
         host_of_url(url)
+
+
+URLS = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(("http://", "https://", "HTTPS://", "ftp://", "http:/", "")),
+    st.one_of(
+        st.text("ab.-@:[]1%_", max_size=8),
+        st.sampled_from(("api.example.com", "xn--a", "a.1", "a-.b", "0x7f.com", "a..b", "user@a.b")),
+    ),
+    st.sampled_from(("", ":80", ":0", ":99999", ":x", ":", ":8080")),
+    st.one_of(st.sampled_from(("", "/", "?x=@y", "#a", "/a\\b", "/a b", "/[")), st.text(max_size=4)),
+)
+
+
+@given(URLS)
+@settings(max_examples=300)
+def test_the_short_way_for_usual_urls_reads_them_as_the_long_one(url: str) -> None:
+    def read() -> str:
+        try:
+            return hosts.host_of_url(url)
+        except HostError as error:
+            return error.reason
+
+    short = read()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(hosts, "_USUAL_URL", re.compile("(?!)"))
+        assert short == read()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.policy.globs import fits
-from gateway.policy.paths import PathError, PathPatterns, Root, Roots, pattern
+from gateway.policy.paths import PathError, PathPatterns, Root, Roots, normal, pattern
 from gateway.policy.tree import BudgetError
 
 
@@ -126,3 +126,14 @@ def test_a_path_belongs_to_the_deepest_root_that_holds_it() -> None:
     assert (roots.folds_case("sub"), roots.folds_case("cwd")) == (True, False)
     with pytest.raises(ValueError, match="links"):
         Roots([Root(id="x", path="/a/../b")])
+
+
+@given(st.one_of(st.text("ab/. ", max_size=12), st.text(max_size=6)))
+def test_a_normal_path_is_its_segments_and_nothing_else(path: str) -> None:
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    odd = any(c < " " or c in "\x7f\\" or "\ud800" <= c <= "\udfff" for c in path)
+    if odd or ".." in parts:
+        with pytest.raises(PathError):
+            normal(path)
+    else:
+        assert normal(path) == "/".join(parts)
