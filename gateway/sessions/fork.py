@@ -42,11 +42,6 @@ def branched(tree: Tree, at: str, *, id_: str, at_ms: int, parent: str | None, i
     return forked
 
 
-def whole(tree: Tree, *, id_: str, at_ms: int, cwd: str, parent: str, ids: Ids) -> Tree:
-    """Return a new session with all entries of another one, perhaps for another directory."""
-    return Tree(header_of(id_, at_ms, cwd, parent), tree.entries, ids=ids)
-
-
 def before(tree: Tree, id_: str) -> tuple[str | None, str]:
     """Return where a session goes on that is to say something else instead of an entry, and what it said.
 

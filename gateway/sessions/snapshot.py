@@ -7,15 +7,17 @@ session's clock and seed and so are the same in a replay.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 from gateway.sessions.entries import Entry
 from gateway.sessions.tree import Tree
 
 
-def snapshot(tree: Tree) -> str:
-    """Return the sha256 hex of a whole session."""
+def snapshot(tree: Tree, seen: Callable[[bytes], bytes] = bytes) -> str:
+    """Return the sha256 hex of a whole session. `seen` gives what of a line counts."""
     digest = hashlib.sha256()
-    for line in (tree.header.line, *(entry.line for entry in tree.entries), (tree.leaf or "").encode()):
+    lines = (seen(line) for line in (tree.header.line, *(entry.line for entry in tree.entries)))
+    for line in (*lines, (tree.leaf or "").encode()):
         digest.update(len(line).to_bytes(8, "big"))
         digest.update(line)
     return digest.hexdigest()
@@ -24,7 +26,8 @@ def snapshot(tree: Tree) -> str:
 class BranchHash:
     """The hash of the way to the leaf, which changes with whatever is on it. Each entry is hashed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: Callable[[bytes], bytes] = bytes) -> None:
+        self._seen = seen
         self._known: dict[str, tuple[Entry, bytes]] = {}
 
     def of(self, tree: Tree) -> str:
@@ -38,6 +41,6 @@ class BranchHash:
                 break
             todo.append(entry)
         for entry in reversed(todo):
-            digest = hashlib.sha256(digest + entry.line).digest()
+            digest = hashlib.sha256(digest + self._seen(entry.line)).digest()
             self._known[entry.id] = entry, digest
         return digest.hex()

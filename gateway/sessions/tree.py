@@ -124,10 +124,6 @@ class Tree:
         wanted = self.entry(id_)
         return self.entries[self.entries.index(wanted) + 1 :]
 
-    def children(self, id_: str | None) -> list[Entry]:
-        """Return the entries that follow one directly, or the roots."""
-        return [entry for entry in self.by_id.values() if entry.parent == id_]
-
     def roots(self) -> list[Node]:
         """Return all entries as trees. One whose parent is not there is a root."""
         nodes = {id(entry): Node(entry=entry, label=self.labels.get(entry.id)) for entry in self.entries}
