@@ -272,7 +272,7 @@ class Gateway:
         if self.options.config_path is None:
             return
         try:
-            config = load(self.options.config_path)
+            config = self._discovered(load(self.options.config_path))
             accepted = read_accepted(config)
         except (ConfigError, AcceptedError) as fault:
             tell(f"warning: the configuration stays as it was: {fault}")
@@ -297,6 +297,17 @@ class Gateway:
         self.exchange.reconfigure(config, replaced=replaced)
         self.world.spawn(self.world.warm_anew(set(replaced)))
         tell(f"configuration reloaded: {change.sentence()}")
+
+    def _discovered(self, config: Config) -> Config:
+        """Return a configuration that was read anew, with the extensions that are there now."""
+        if not (self.options.discovers or config.extensions.discover):
+            return config
+        from gateway.runtime.extension_files import look_around, with_extensions
+
+        found = look_around(config)
+        for sentence in found.sentences():
+            self._tell(f"warning: {sentence}")
+        return with_extensions(config, found)
 
     async def stop(self) -> None:
         """Give calls in flight the drain time, then end everything."""

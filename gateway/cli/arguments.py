@@ -59,7 +59,7 @@ def config_path(given: Path | None) -> Path:
     return found
 
 
-def need_peers(config: Config, path: Path) -> None:
+def need_peers(config: Config, path: Path | None) -> None:
     """See that a configuration has something to serve.
 
     Raises:
@@ -67,15 +67,32 @@ def need_peers(config: Config, path: Path) -> None:
     """
     if not config.active_peers:
         hint = "Add a table `[peers.NAME]` with a `command` or a `url`"
+        if path is None:
+            hint = "Put one into `.pi/extensions/` or `~/.pi/agent/extensions/`; `tieline extensions show` tells more"
+            raise CliError(
+                "there are no extensions to serve, and no configuration", hint=hint, code=BAD_INPUT
+            )
         raise CliError(f"`{path}` names no peers", hint=hint, code=BAD_INPUT)
 
 
 _ABOUT_FILES = "Name a `tieline.toml`, or the JSON file with `mcpServers` of another client"
 
 
-def load_config(given: Path | None) -> Config:
-    """Read the configuration, and say on stderr what in it does nothing."""
-    config = load(config_path(given))
+def load_config(given: Path | None, *, discovers: bool = False) -> Config:
+    """Read the configuration, and say on stderr what in it does nothing.
+
+    With `discovers`, or where it says so itself, the extensions that are there are peers of it; then no file need be
+    there.
+    """
+    config = Config() if discovers and given is None and find_config(Path.cwd()) is None else None
+    config = config or load(config_path(given))
     for note in config.notes:
         tell_warning(note)
-    return config
+    if not (discovers or config.extensions.discover):
+        return config
+    from gateway.runtime.extension_files import look_around, with_extensions
+
+    found = look_around(config)
+    for sentence in found.sentences():
+        tell_warning(sentence)
+    return with_extensions(config, found)

@@ -32,6 +32,7 @@ FAMILIES = (
     "check",
     "status",
     "tools",
+    "extensions",
     "recordings",
     "frames",
     "show",

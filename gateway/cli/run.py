@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from gateway.cli.arguments import config_path, load_config, need_peers, plain
+from gateway.cli.arguments import load_config, need_peers, plain
 from gateway.cli.output import examples
 from gateway.config import Config, ServeOptions
 
 if TYPE_CHECKING:
     import typer
 
-_FLAGS = ("--stdio", "--watch", "--insecure-loopback")
+_FLAGS = ("--stdio", "--watch", "--extensions", "--insecure-loopback")
 _VALUES = ("--ready-file", "--record")
 
 
@@ -27,6 +27,7 @@ def register(app: "typer.Typer") -> None:
             "tieline run",
             "tieline run tieline.toml --watch",
             "tieline run ~/.cursor/mcp.json --stdio --record ./recordings",
+            "tieline run --extensions --stdio",
         )
     )
     def run(
@@ -41,6 +42,9 @@ def register(app: "typer.Typer") -> None:
         record: Annotated[
             Path | None, typer.Option(metavar="DIR", help="Put recordings here instead of `record.dir`.")
         ] = None,
+        extensions: Annotated[
+            bool, typer.Option("--extensions", help="Serve the Pi extensions that are found, too.")
+        ] = False,
         insecure_loopback: InsecureOption = False,
     ) -> int:
         """Run the gateway that a configuration describes.
@@ -55,6 +59,7 @@ def register(app: "typer.Typer") -> None:
             ready_file=ready_file,
             watch=watch,
             record=record,
+            extensions=extensions,
             insecure_loopback=insecure_loopback,
         )
 
@@ -73,6 +78,7 @@ def quick(arguments: Sequence[str]) -> Callable[[], int] | None:
         ready_file=Path(options["--ready-file"]) if "--ready-file" in options else None,
         watch="--watch" in options,
         record=Path(options["--record"]) if "--record" in options else None,
+        extensions="--extensions" in options,
         insecure_loopback="--insecure-loopback" in options,
     )
 
@@ -84,17 +90,19 @@ def start(
     ready_file: Path | None,
     watch: bool,
     record: Path | None,
+    extensions: bool,
     insecure_loopback: bool,
 ) -> int:
     """Read the configuration and serve until told to end; return the exit code."""
-    path = config_path(given)
-    config = load_config(path)
+    config = load_config(given, discovers=extensions)
+    path = Path(config.source) if config.source else None
     need_peers(config, path)
     options = ServeOptions(
         stdio=stdio,
         ready_file=ready_file and ready_file.absolute(),
         watch=watch,
-        config_path=path.absolute(),
+        config_path=path,
+        discovers=extensions,
         record_dir=record and record.absolute(),
         insecure_loopback=insecure_loopback,
     )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from gateway.config.extensions import ExtensionsConfig
 from gateway.config.peer import PeerConfig
 from gateway.config.values import INTERNAL, PLACE, SECRET, TEXT, Count, Port
 
@@ -268,6 +269,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     replay: Annotated[ReplayConfig, Meta(description="When a request is the recorded one.")] = ReplayConfig()
     limits: Annotated[LimitsConfig, Meta(description="Limits of the gateway.")] = LimitsConfig()
     catalog: Annotated[CatalogConfig, Meta(description="The list of tools that cores see.")] = CatalogConfig()
+    extensions: Annotated[ExtensionsConfig, Meta(description="Pi extensions.")] = ExtensionsConfig()
     telemetry: Annotated[TelemetryConfig, Meta(description="Telemetry.")] = TelemetryConfig()
     source: Annotated[str | None, Meta(description="Absolute path of the file.", extra=INTERNAL)] = None
     notes: Annotated[tuple[str, ...], Meta(description="What was read but not used.", extra=INTERNAL)] = ()

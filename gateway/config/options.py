@@ -28,5 +28,7 @@ class ServeOptions:
     is_transparent: bool = False
     """Whether the gateway stands before one peer as if it were not there: what that peer says on stderr is said
     on ours, and where it cannot be greeted, neither can the gateway."""
+    discovers: bool = False
+    """Look for extensions, whatever `extensions.discover` says."""
     insecure_loopback: bool = False
     """Ask for no token on loopback listeners."""

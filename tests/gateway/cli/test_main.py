@@ -51,7 +51,7 @@ def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
 COMMANDS = [
     "demo", "run", "record", "replay", "verify", "faults", "check", "status", "recordings", "frames", "show", "doctor",
     "export", "import", "diff", "fork", "minimise", "rules", "conformance capture", "conformance check", "bench",
-    "tools list", "tools diff", "tools accept",
+    "tools list", "tools diff", "tools accept", "extensions show", "extensions check", "extensions trust",
 ]  # fmt: skip
 
 

@@ -1,0 +1,205 @@
+"""Extensions as they lie on disk: read, decided about, made peers of a configuration; and the file of trusted ones.
+
+Owns every file that discovery touches. Which of them counts is `config.discovery`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from gateway.config.discovery import Discovery, Found, discover, places
+from gateway.config.extension_manifest import ExtensionManifest
+from gateway.config.mistakes import ConfigError, KeyPath, Mistake
+from gateway.config.model import Config
+from gateway.config.places import state_dir
+from gateway.policy.manifest import ManifestError, coarse, read_manifest
+
+MOST_BYTES: Final = 1024 * 1024
+"""Of one manifest, package or file of settings."""
+TRUSTED: Final = "extensions.trusted.json"
+
+
+class Trusted(msgspec.Struct, frozen=True):
+    """One extension of a project that somebody has said may start."""
+
+    path: str
+    """Of its manifest."""
+    name: str
+    hash: str
+    """Of the manifest, and of the program with every file that its words name, as they were then."""
+
+
+class _File(msgspec.Struct):
+    trusted: list[Trusted] = []
+
+
+class Disk:
+    """The files of this machine, as `config.discovery` looks at them."""
+
+    def kind(self, path: str) -> Literal["file", "folder", ""]:
+        """Return what lies at a path."""
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError):
+            return ""
+        return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else ""
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a folder."""
+        return os.listdir(path)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a regular file of at most `MOST_BYTES`. Raises `OSError` otherwise."""
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError(0, "it is no regular file")
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise OSError(0, f"it has more than {MOST_BYTES} bytes")
+        return data
+
+
+def project_of(config: Config) -> Path:
+    """Return the folder of the configuration, or where we are."""
+    return Path(config.source).parent if config.source else Path.cwd()
+
+
+def agent_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of the user's agent: `PI_CODING_AGENT_DIR`, or `~/.pi/agent`."""
+    given = environ.get("PI_CODING_AGENT_DIR")
+    return (Path(given).expanduser() if given else Path.home() / ".pi" / "agent").absolute()
+
+
+def look_around(config: Config, environ: Mapping[str, str] = os.environ) -> Discovery:
+    """Look for the extensions of a configuration.
+
+    Raises:
+        ConfigError: If the file of trusted ones cannot be used, since nobody then knows what may start.
+    """
+    trusted = {(one.path, one.hash) for one in read_trusted(environ)}
+    extensions = config.extensions
+
+    def is_trusted(path: str, manifest: ExtensionManifest, data: bytes) -> bool:
+        return (path, fingerprint(path, manifest, data)) in trusted
+
+    return discover(
+        places(extensions.paths, str(project_of(config)), str(agent_folder(environ))),
+        Disk(),
+        check=capability_faults,
+        trusted=is_trusted,
+        peers=config.peers,
+        disable=extensions.disable,
+    )
+
+
+def with_extensions(config: Config, discovery: Discovery) -> Config:
+    """Return the configuration with what was discovered as peers, after its own."""
+    return msgspec.structs.replace(config, peers={**config.peers, **discovery.peers()})
+
+
+def capability_faults(manifest: ExtensionManifest) -> list[tuple[KeyPath, str]]:
+    """Return what is wrong with the capabilities that a manifest states."""
+    found: list[tuple[KeyPath, str]] = []
+    stated: tuple[tuple[str, Any], ...] = (
+        ("capability_manifest", manifest.capability_manifest),
+        ("capabilities", manifest.capabilities),
+    )
+    for key, value in stated:
+        if value is None:
+            continue
+        try:
+            coarse(value) if key == "capabilities" else read_manifest(value)
+        except ManifestError as error:
+            for pointer, fault in error.mistakes:
+                parts = (int(part) if part.isdigit() else part for part in pointer.split("/")[1:])
+                found.append(((key, *parts), fault))
+    return found
+
+
+def fingerprint(path: str, manifest: ExtensionManifest, data: bytes) -> str:
+    """Return `sha256:` and the hex of a manifest's bytes and of every file that its command names."""
+    told = hashlib.sha256(hashlib.sha256(data).digest())
+    for file in _files(path, manifest):
+        try:
+            with file.open("rb") as opened:
+                told.update(hashlib.file_digest(opened, "sha256").digest())
+        except OSError:
+            told.update(b"unreadable")
+    return f"sha256:{told.hexdigest()}"
+
+
+def _files(path: str, manifest: ExtensionManifest) -> Iterator[Path]:
+    peer = manifest.peer(path)
+    base = Path(peer.cwd or ".")
+    program = shutil.which(peer.command[0]) or peer.command[0]
+    for word in (program, *peer.command[1:]):
+        file = base / word
+        try:
+            if stat.S_ISREG(os.stat(file).st_mode):
+                yield file
+        except (OSError, ValueError):
+            continue
+
+
+# What of projects may start.
+
+
+def trusted_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the file of trusted extensions."""
+    return state_dir(environ) / TRUSTED
+
+
+def read_trusted(environ: Mapping[str, str] = os.environ) -> list[Trusted]:
+    """Return what may start; nothing where nobody ever said so.
+
+    Raises:
+        ConfigError: If the file cannot be read, can be written by others, or is wrong.
+    """
+    path = trusted_file(environ)
+    try:
+        found = os.stat(path)
+        if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
+            raise ConfigError([Mistake(str(path), None, "", "can be written by others: chmod 600 it")])
+        return msgspec.json.decode(path.read_bytes(), type=_File).trusted
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError([Mistake(str(path), None, "", f"cannot be read: {error.strerror}")]) from error
+    except msgspec.DecodeError as error:
+        raise ConfigError([Mistake(str(path), None, "", f"cannot be used: {error}")]) from error
+
+
+def trust(chosen: Sequence[Found], environ: Mapping[str, str] = os.environ) -> Path:
+    """Write down that extensions may start as they are now; what was said of the same manifests before is replaced.
+
+    Raises:
+        ConfigError: As `read_trusted`.
+        OSError: If the file cannot be written, or a manifest cannot be read any more.
+    """
+    disk = Disk()
+    added = [
+        Trusted(one.path, one.name, fingerprint(one.path, one.manifest, disk.read(one.path)))
+        for one in chosen
+    ]
+    kept = [one for one in read_trusted(environ) if one.path not in {new.path for new in added}]
+    path = trusted_file(environ)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(prefix=".extensions-", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(_File([*kept, *added])), indent=2) + b"\n")
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+    return path
