@@ -83,6 +83,8 @@ class Gateway:
         self.options = options
         record_dir = options.record_dir or recordings_dir(config)
         self.world = make_world(config, record_dir=record_dir, exact_dir=options.is_one_recording)
+        if any(peer.dialect == "pi" for peer in config.active_peers.values()):
+            self.world.read_policy()
         self.acceptance = Acceptance(
             config, read_accepted(config), tell=lambda text: self._tell(f"warning: {text}")
         )

@@ -24,6 +24,8 @@ LOOSE: frozenset[Consumption] = frozenset(("sticky", "sampled"))
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
 LISTEN = "subscriptions/listen"
+HOST_CALL = "pi/host_call"
+"""What an extension asks of the gateway itself: what it was given is given again, and nothing is done."""
 BEGINNINGS = (PROGRESS, "notifications/subscriptions/acknowledged")
 """Notifications that a request alone brings about; what else comes on its stream has causes of its own."""
 
@@ -145,6 +147,10 @@ class Script:
         """Shared peers that were ready before the session began, and the frame that holds their greeting."""
         self.ends: dict[str, int] = {}
         """Peers that went by themselves, and the last frame that says so."""
+        self.hosted: dict[int, list[int]] = {}
+        """Host calls, and the frames of what they were given, in order."""
+        self.decided: dict[int, int] = {}
+        """Host calls, and the frame of the first decision about each."""
         self._shaking: set[str] = set()
         self._cancels: dict[int, int] = {}
         self._answers: dict[int, int] = {}
@@ -227,6 +233,8 @@ class Script:
                 self._legs.setdefault(made_by.cause, []).append(frame.seq)
         elif frame.method == CANCELLED and frame.re is not None:
             self._dropped.setdefault(frame.re, frame.at)
+        elif frame.re in self.hosted and frame.kind in ("response", "error", "chunk"):
+            self.hosted[frame.re].append(frame.seq)
 
     def _to_core(self, frame: Told) -> None:
         if frame.kind == "error" and frame.re in self.arrivals:
@@ -304,6 +312,8 @@ class Script:
                 self._deliver(frame, "message", cause, is_answer=True)
         elif frame.kind == "request":
             self._deliver(frame, "message", frame.parent, is_question=True)
+            if frame.method == HOST_CALL:
+                self.hosted[frame.seq] = []
         elif frame.kind in ("notification", "chunk"):
             self._deliver(
                 frame, "message", frame.re if frame.re is not None else self._stream_of(frame.parent)
@@ -356,6 +366,8 @@ class Script:
 
     def _inside(self, frame: Told) -> None:
         self._learn_of_requests(frame)
+        if frame.kind == "policy" and frame.parent in self.hosted:
+            self.decided.setdefault(frame.parent, frame.seq)
         if frame.kind not in ("open", "ready", "close", "timeout", "fault"):
             return
         x = self.source.frame(frame.seq).x or {}

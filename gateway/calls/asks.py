@@ -6,6 +6,7 @@ Owns the table of open questions: passed to a legacy core under ids of its conne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -49,6 +50,8 @@ class PeerAsk:
     """One open question of a peer."""
 
     __slots__ = ("call", "core", "core_id", "id", "life", "method", "params", "peer", "seq", "session")
+    is_own = False
+    """Whether the gateway itself asks, on behalf of the peer."""
 
     def __init__(self, session: Session, peer: Peer, envelope: Envelope, seq: int, call: Call | None) -> None:
         self.session = session
@@ -70,6 +73,36 @@ class PeerAsk:
         return self.life == self.peer.life and self.peer.link is not None
 
 
+class OwnAsk(PeerAsk):
+    """A question of the gateway itself, on behalf of a peer: `then` gets the answer, once, unless it is taken back."""
+
+    __slots__ = ("is_over", "then")
+    is_own = True
+
+    def __init__(
+        self, about: PeerAsk, method: str, params: bytes, call: Call | None, then: Callable[[Reply], None]
+    ) -> None:
+        self.session = about.session
+        self.peer = about.peer
+        self.life = about.life
+        self.id = about.id
+        self.method = method
+        self.params = params
+        self.seq = about.seq
+        """The frame that made it necessary."""
+        self.call = call
+        self.core = None
+        self.core_id = None
+        self.then = then
+        self.is_over = False
+
+    def end(self, reply: Reply) -> None:
+        """Give whoever asks the answer."""
+        if not self.is_over:
+            self.is_over = True
+            self.then(reply)
+
+
 class Asks:
     """The open questions of one session."""
 
@@ -83,6 +116,9 @@ class Asks:
         """One request of a peer: passed to the core, or answered with why it cannot be."""
         session = self._session
         method = envelope.method
+        if method == words.HOST_CALL and peer.is_pi:
+            session.host_calls.asked(peer, data, envelope)
+            return
         calls = candidates(session, peer, origin)
         call = calls[0] if len(calls) == 1 else None
         is_late = origin is not None and origin.about is not None and call is None
@@ -119,13 +155,36 @@ class Asks:
         else:
             self._put(ask)
 
+    def put(self, ask: OwnAsk) -> None:
+        """Put a question of our own to whom a peer's would be put."""
+        self._put(ask)
+
+    def take_back(self, ask: OwnAsk, reason: str) -> None:
+        """A question of our own needs no answer any more."""
+        if ask.is_over:
+            return
+        ask.is_over = True
+        self.suspensions.withdraw(ask)
+        self._take_from_core(ask, reason)
+
+    def whom(self, call: Call | None) -> Core | None:
+        """Return the core that is asked about a call: its own, or else the one that can be asked outside of calls."""
+        core = call.core if call is not None else None
+        return core or next((core for core in self._session.cores if core.era == "legacy"), None)
+
+    def can_be_asked(self, method: str, params: bytes, call: Call | None) -> bool:
+        """Whether there is anybody now who could answer a question about a call."""
+        core = self.whom(call)
+        if core is None or (core.is_closed and not (call is not None and call.suspended)):
+            return False
+        if core.era == "legacy":
+            return core.can(method, params)
+        return call is not None and call.can(method, params)
+
     def _put(self, ask: PeerAsk) -> None:
         """Put a question to the core of its call, or to the one that can be asked outside of calls."""
-        session = self._session
         call = ask.call
-        core = call.core if call is not None else None
-        if core is None:
-            core = next((core for core in session.cores if core.era == "legacy"), None)
+        core = self.whom(call)
         is_away = call is not None and call.suspended
         if core is None or (core.is_closed and not is_away):
             self.refuse(ask, METHOD_NOT_FOUND, f"nobody is there to answer `{ask.method}`")
@@ -134,7 +193,8 @@ class Asks:
         elif call is None or not call.can(ask.method, ask.params):
             self.refuse(ask, METHOD_NOT_FOUND, f"this client cannot be asked `{ask.method}`")
         else:
-            ask.peer.asks[ask.id] = ask
+            if not ask.is_own:
+                ask.peer.asks[ask.id] = ask
             self.suspensions.gather(ask, call)
 
     def _hold(self, ask: PeerAsk, calls: list[Call]) -> None:
@@ -174,6 +234,7 @@ class Asks:
 
     def peer_lost(self, peer: Peer) -> None:
         """A peer has gone: nobody needs the answers to its questions any more."""
+        self._session.forget_hosted(peer)
         for held in [held for held in self._held if held.ask.peer is peer]:
             self._unhold(held.ask)
         for key, ask in list(self._of_core.items()):
@@ -206,7 +267,8 @@ class Asks:
         if not core.may_hold(ask.params):
             self.refuse(ask, -32000, "the client is not initialized, and too much waits for that")
             return
-        ask.peer.asks[ask.id] = ask
+        if not ask.is_own:
+            ask.peer.asks[ask.id] = ask
         ask.core = core
         about = ask.call.core_id if ask.call is not None else None
         ask.core_id = core.ask(
@@ -214,7 +276,8 @@ class Asks:
             ask.params,
             about=about,
             parent=ask.seq,
-            seq=ask.seq,
+            # What is passed on as it came has its frame; what we say ourselves has none yet.
+            seq=None if ask.is_own else ask.seq,
             then=lambda reply: self._answer(ask, reply),
             peer=ask.peer.name,
         )
@@ -223,7 +286,9 @@ class Asks:
     def _answer(self, ask: PeerAsk, reply: Reply) -> None:
         if ask.core is not None and ask.core_id is not None:
             self._of_core.pop((id(ask.core), ask.core_id), None)
-        if reply.fault is not None:
+        if isinstance(ask, OwnAsk):
+            ask.end(reply)
+        elif reply.fault is not None:
             self.refuse(ask, -32000, reply.fault.message)
         elif reply.error:
             self.respond(ask, jsonrpc.error(ask.id, reply.error), kind="error", parent=reply.seq)
@@ -232,6 +297,8 @@ class Asks:
 
     def peer_cancelled(self, peer: Peer, envelope: Envelope) -> None:
         """A peer does not want to know any more."""
+        if peer.is_pi and self._session.host_calls.cancelled(peer, envelope):
+            return
         id_ = read_member(envelope, "requestId")
         ask = peer.asks.pop(id_, None) if id_ is not None else None
         if ask is None:
@@ -239,10 +306,13 @@ class Asks:
         params = msgspec.json.decode(envelope.params, type=dict[str, Any])
         self._unhold(ask)
         self.suspensions.withdraw(ask)
+        self._take_from_core(ask, str(params.get("reason", "")))
+
+    def _take_from_core(self, ask: PeerAsk, reason: str) -> None:
         if ask.core is not None and ask.core_id is not None:
             self._of_core.pop((id(ask.core), ask.core_id), None)
             if ask.core.asked.pop(ask.core_id, None) is not None:
-                self._cancel_at_core(ask, str(params.get("reason", "")))
+                self._cancel_at_core(ask, reason)
 
     def _cancel_at_core(self, ask: PeerAsk, reason: str) -> None:
         if ask.core is not None and ask.core_id is not None:
@@ -256,6 +326,10 @@ class Asks:
 
         `parent` is the frame of the core's answer, where that is what the message says.
         """
+        if isinstance(ask, OwnAsk):
+            envelope = jsonrpc.read(message)
+            ask.end(Reply(result=bytes(envelope.result), error=bytes(envelope.error), seq=parent or -1))
+            return
         if not ask.is_answerable:
             return
         ask.peer.delivered = self._session.tap.record(
@@ -265,9 +339,12 @@ class Asks:
 
     def refuse(self, ask: PeerAsk, number: int, why: str, *, known: bool = True) -> None:
         """Tell a peer why its question has no answer. `known` is False where the id is another question's."""
+        fault = Fault(code="invalid_request", message=why, reason="no_ui", jsonrpc=number)
+        if isinstance(ask, OwnAsk):
+            ask.end(Reply(fault=fault))
+            return
         if not ask.is_answerable:
             return
-        fault = Fault(code="invalid_request", message=why, reason="no_ui", jsonrpc=number)
         message = jsonrpc.error(ask.id, error_object(fault))
         if known:
             self.respond(ask, message, kind="error")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.calls.pi import words
 from gateway.calls.reading import read_member, read_uri, subscription_id
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Origin
@@ -22,7 +23,7 @@ LISTEN = "subscriptions/listen"
 UPDATED = "notifications/resources/updated"
 LOG = "notifications/message"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-TO_ONE = ("notifications/progress", "notifications/cancelled", ACKNOWLEDGED)
+TO_ONE = ("notifications/progress", "notifications/cancelled", ACKNOWLEDGED, words.CREDIT)
 """Notifications that belong to one session, even where several share the peer."""
 UNSPOKEN = (LISTEN, "initialize", "server/discover")
 """Calls in the course of which a peer asks and logs nothing for their session."""
@@ -55,8 +56,8 @@ def session_of(peer: Peer, envelope: Envelope, origin: Origin | None) -> Session
     if len(peer.sessions) == 1:
         return peer.sessions[0]
     method = envelope.method
-    if method == "notifications/cancelled":
-        id_ = read_member(envelope, "requestId")
+    if method in ("notifications/cancelled", words.CREDIT):
+        id_ = read_member(envelope, "call_id" if method == words.CREDIT else "requestId")
         found = peer.asks.get(id_) or peer.pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
         return found.session if found is not None else None
     key = origin.about if origin is not None else None

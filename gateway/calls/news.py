@@ -63,8 +63,7 @@ class News:
         elif method == "notifications/message":
             self._log(peer, data, envelope, call, seq)
         elif words.is_ours(method):
-            # Between an extension and the gateway alone; of anybody else it would be forged.
-            return
+            self._ours(peer, envelope)
         else:
             if method in mcp.LIST_CHANGED:
                 if self._session.is_spare(peer):
@@ -72,6 +71,11 @@ class News:
                 self._forget(peer, method)
             if not self._session.listens.heard(peer, data, envelope, seq):
                 self._tell_legacy(data, method, call, seq)
+
+    def _ours(self, peer: Peer, envelope: Envelope) -> None:
+        """One of our own words: between an extension and the gateway alone; of anybody else it would be forged."""
+        if envelope.method == words.CREDIT and peer.is_pi:
+            self._session.host_calls.credited(peer, envelope)
 
     def lists_changed(self) -> None:
         """What the peers offer may be something else now: every core is told, each in its way."""
@@ -128,8 +132,8 @@ def _belongs_to(peer: Peer, envelope: Envelope, origin: Origin | None) -> int | 
     if method == "notifications/progress":
         token = read_member(envelope, "progressToken")
         return peer.early(token)
-    if method == "notifications/cancelled":
-        id_ = read_member(envelope, "requestId")
+    if method in ("notifications/cancelled", words.CREDIT):
+        id_ = read_member(envelope, "call_id" if method == words.CREDIT else "requestId")
         ask = peer.asks.get(id_) if id_ is not None else None
         if ask is not None:
             return ask.seq

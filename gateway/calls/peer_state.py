@@ -462,6 +462,8 @@ class Peer:
     def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
         """The peer has stopped reading, or reads again."""
         self.is_full = not ready
+        for session in self.sessions:
+            session.peer_writable(self)
 
     def closed(self, fault: TransportError | None) -> None:
         """The connection has ended."""

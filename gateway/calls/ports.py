@@ -13,10 +13,17 @@ from msgspec import UNSET, UnsetType
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
+    from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
+    from gateway.calls.session import Session
+    from gateway.policy.decide import Decision, Facts
+    from gateway.policy.paths import Roots
+    from gateway.policy.rules import Rules
     from recordings.header import PeerFacts
 
-__all__ = ["Hello", "Host", "Id", "Link", "Origin", "Stamp", "Tap", "Timer", "TransportError"]
+__all__ = [
+    "Authority", "Hello", "Host", "Id", "Link", "Origin", "Served", "Stamp", "Tap", "Timer", "TransportError",
+]  # fmt: skip
 
 
 class Tap(Protocol):
@@ -80,6 +87,47 @@ class Timer(Protocol):
         ...
 
 
+class Served(Protocol):
+    """A host call that somebody works on. Whoever does gives it parts and its one end by `Hosted.gave` and `.ended`."""
+
+    def credit(self, count: int) -> None:
+        """Its extension takes so many more parts."""
+        ...
+
+    def hold(self, *, full: bool) -> None:
+        """Its extension has stopped reading, or reads again."""
+        ...
+
+    def cancel(self) -> None:
+        """Nobody wants it any more: end what was begun. Idempotent, also after its end."""
+        ...
+
+
+class Authority(Protocol):
+    """What decisions about the host calls of one session are made of, besides the calls and what extensions declare."""
+
+    @property
+    def rules(self) -> Rules:
+        """The policy."""
+        ...
+
+    @property
+    def roots(self) -> Roots:
+        """The folders that calls may be about."""
+        ...
+
+    def known(self, hosted: Hosted, facts: Facts) -> tuple[Facts, str]:
+        """Return the facts with what is remembered and known about the extension, and the hash of the answers.
+
+        May raise anything: the call is denied then.
+        """
+        ...
+
+    def keep(self, decision: Decision) -> None:
+        """Remember the answer that a decision holds, for as long as it says. May raise anything."""
+        ...
+
+
 class Host(Protocol):
     """The world outside of the pure core."""
 
@@ -121,4 +169,12 @@ class Host(Protocol):
 
     def secret_key(self) -> bytes:
         """Return the key that seals `requestState` handles; lives as long as the process."""
+        ...
+
+    def authority(self, session: Session) -> Authority:
+        """Return what decisions about the host calls of a session are made of. Asked once, at the first call."""
+        ...
+
+    def serve(self, hosted: Hosted) -> Served:
+        """Have a connector work on a host call that was allowed. It may have ended when this returns."""
         ...

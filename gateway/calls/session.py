@@ -36,6 +36,7 @@ from transports.base import Hello, Id, Link, Origin, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange
+    from gateway.calls.host_call import HostCalls
     from gateway.calls.ports import Timer
     from gateway.calls.results import Results
     from gateway.calls.seat import Seat
@@ -79,6 +80,7 @@ class Session:
         self.only: Seat | None = next(iter(self.seats.values())) if len(self.seats) == 1 else None
         self._idle: Timer | None = None
         self._knows_core = False
+        self._host_calls: HostCalls | None = None
         self.is_over = False
         """Whether it has ended: what still comes of it concerns nobody."""
         self._handlers: dict[str, Handler] = {
@@ -104,6 +106,26 @@ class Session:
         core = Core(self, link, hello)
         self.cores.append(core)
         return core
+
+    @property
+    def host_calls(self) -> HostCalls:
+        """The host calls of its extensions."""
+        if self._host_calls is None:
+            # Here, since who has no Pi extension needs neither policy nor connectors.
+            from gateway.calls.host_call import HostCalls
+
+            self._host_calls = HostCalls(self)
+        return self._host_calls
+
+    def forget_hosted(self, peer: Peer) -> None:
+        """A peer has gone: what it has asked of its host is ended."""
+        if self._host_calls is not None:
+            self._host_calls.peer_lost(peer)
+
+    def peer_writable(self, peer: Peer) -> None:
+        """A peer has stopped reading, or reads again."""
+        if self._host_calls is not None:
+            self._host_calls.pressure(peer)
 
     def know_core(self, core: Core, version: str, client: bytes) -> None:
         """Take note of what the first core of the session speaks, and what it says that it is."""
@@ -325,6 +347,8 @@ class Session:
 
     def drop(self, call: Call, reason: str) -> None:
         """Stop waiting for a call, and tell the peer."""
+        if self._host_calls is not None:
+            self._host_calls.parent_left(call.leg or call)
         self.suspensions.call_dropped(call)
         leg = call.leg or call
         name = leg.peer.name if leg.peer is not None else ""
@@ -355,6 +379,8 @@ class Session:
         peer = call.peer
         name = peer.name if peer is not None else ""
         self.tap.record("timeout", "inside", peer=name, re=call.seq)
+        if self._host_calls is not None:
+            self._host_calls.parent_left(call)
         was_sent = peer is not None and peer.forget(call)
         fault = peer.unready if peer is not None and call.peer_id is None else late(name, call.method)
         self.answered(call, Reply(fault=fault))
@@ -534,6 +560,8 @@ class Session:
     def close(self) -> None:
         """End the session: its own peers go, its recording is sealed."""
         self.is_over = True
+        if self._host_calls is not None:
+            self._host_calls.close()
         self.subscriptions.close()
         for seat in self.seats.values():
             seat.close(self)

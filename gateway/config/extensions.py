@@ -1,20 +1,21 @@
-"""What a configuration says of Pi extensions: whether they are looked for, and where.
+"""What a configuration says of Pi extensions: whether they are looked for and where, what they may do, for how long.
 
-Owns names, types, bounds and descriptions of the section `extensions`. What is found by it is `discovery`'s.
+Owns names, types, bounds and descriptions of the section `extensions`. What is found by it is `discovery`'s; the policy
+in it is read by whoever decides by it, with its own mistakes.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from gateway.config.values import PLACE
+from gateway.config.values import PLACE, Count
 
 
 class ExtensionsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Pi extensions: where they are looked for."""
+    """Pi extensions: where they are looked for, and what they may ask of the gateway."""
 
     discover: Annotated[
         bool,
@@ -31,3 +32,32 @@ class ExtensionsConfig(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = []
     disable: Annotated[list[str], Meta(description="Names of extensions that are left out.")] = []
+    policy: Annotated[
+        dict[str, Any],
+        Meta(
+            description="What extensions may do: `profile`, `mode`, `default_caps`, `deny_caps`, `scope`, "
+            "`extensions`, `rules`, `evidence`. Default: the profile `standard`."
+        ),
+    ] = {}
+    roots: Annotated[
+        list[str],
+        Meta(
+            description="Folders that files of host calls lie in; commands run in the first. Default: the folder of "
+            "the configuration.",
+            extra=PLACE,
+        ),
+    ] = []
+    grants: Annotated[
+        str | None,
+        Meta(
+            description="File of remembered answers. Default: `grants.toml` in the state directory.",
+            extra=PLACE,
+        ),
+    ] = None
+    prompt_timeout_s: Annotated[
+        float, Meta(gt=0, le=120, description="How long a person has for an answer; then it is no.")
+    ] = 120.0
+    host_call_timeout_s: Annotated[
+        float, Meta(gt=0, le=3600, description="The longest that a host call may take.")
+    ] = 120.0
+    max_host_calls: Annotated[Count, Meta(description="Host calls of one extension at the same time.")] = 64

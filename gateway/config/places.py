@@ -32,6 +32,11 @@ def accepted_file(config: Config) -> Path:
     return base / ".tieline" / "tools.lock.json"
 
 
+def grants_file(config: Config) -> Path:
+    """Return the file of remembered answers about extensions."""
+    return Path(config.extensions.grants) if config.extensions.grants else state_dir() / "grants.toml"
+
+
 def find_config(directory: Path) -> Path | None:
     """Return the configuration that a command takes when it is given none."""
     return next((directory / name for name in CANDIDATES if (directory / name).is_file()), None)

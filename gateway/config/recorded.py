@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gateway.config.extensions import ExtensionsConfig
 from gateway.config.model import CatalogConfig, Config, LimitsConfig, RecordConfig, ReplayConfig
 from gateway.config.peer import PeerConfig
 
@@ -37,13 +38,26 @@ class RecordedSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """Rules of the project for replays."""
     roots: dict[str, str] = {}
     """Folders that lie somewhere else in another run, and where they lay."""
+    extensions: dict[str, Any] = {}
+    """What extensions may do, and in which folders."""
+
+
+OF_EXTENSIONS = ("policy", "prompt_timeout_s", "host_call_timeout_s", "max_host_calls")
 
 
 def settings_of(
-    config: Config, *, transparent: bool, roots: Mapping[str, str] | None = None
+    config: Config,
+    *,
+    transparent: bool,
+    roots: Mapping[str, str] | None = None,
+    host_roots: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return what decides of a configuration, as plain data."""
+    """Return what decides of a configuration, as plain data. `host_roots` are the folders that host calls may be
+    about, where there may be any."""
     usual = PeerConfig()
+    extensions = _changed(config.extensions, ExtensionsConfig(), OF_EXTENSIONS)
+    if host_roots:
+        extensions["roots"] = list(host_roots)
     settings = RecordedSettings(
         catalog=_changed(config.catalog, CatalogConfig()),
         limits=_changed(config.limits, LimitsConfig()),
@@ -51,6 +65,7 @@ def settings_of(
         transparent=transparent,
         replay=_changed(config.replay, ReplayConfig()),
         roots=dict(roots or {}),
+        extensions=extensions,
     )
     found: dict[str, Any] = msgspec.to_builtins(settings)
     return found
@@ -85,6 +100,7 @@ def config_of(settings: dict[str, Any], peers: list[str]) -> tuple[Config, bool]
             limits=msgspec.convert(read.limits, LimitsConfig),
             record=RecordConfig(enabled=False),
             replay=msgspec.convert(read.replay, ReplayConfig),
+            extensions=msgspec.convert(read.extensions, ExtensionsConfig),
         )
     return config, read.transparent
 

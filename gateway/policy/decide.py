@@ -246,6 +246,13 @@ def _loss(mode: Mode, assessment: Assessment, said: _Said) -> None:
         said.say("loss", "ask", "loss_rule")
 
 
+def undecided(rules: Rules, facts: Facts, fault: Exception) -> Decision:
+    """Return the denial of a call whose facts could not be gathered."""
+    if isinstance(fault, BudgetError):
+        return _failed(rules, facts, "limit", str(fault), "")
+    return _failed(rules, facts, "error", f"{type(fault).__name__}: {fault}"[:256], "")
+
+
 def answered(decision: Decision, answer: Answer) -> Decision:
     """Return what follows from a decision that asks and what came back. No answer in time is a no.
 

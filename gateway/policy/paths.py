@@ -91,6 +91,14 @@ class Roots:
         raise PathError("out_of_root", "the path lies outside of the folders that calls may be about")
 
 
+def named_roots(paths: Sequence[str], *, folds_case: bool = False) -> list[Root]:
+    """Return folders as roots: the first one is the project."""
+    return [
+        Root(id=f"root{at}" if at else "project", path=path, folds_case=folds_case)
+        for at, path in enumerate(paths)
+    ]
+
+
 def normal(path: str) -> str:
     """Return a relative path without empty segments and `.`, as NFC is not applied: `""` is the root.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, cast
 
 import msgspec
@@ -73,7 +74,21 @@ def parse_policy(text: str, *, file: str) -> tuple[Policy, tuple[str, ...]]:
     if not isinstance(document, dict):
         report.mistake(place, "must be a table")
         raise ConfigError(report.mistakes)
-    table = dict(cast(dict[str, Any], document))
+    return read_policy(cast(dict[str, Any], document), report, place)
+
+
+def read_policy(
+    document: Mapping[str, Any], report: Report, place: KeyPath = ("extensions", "policy")
+) -> tuple[Policy, tuple[str, ...]]:
+    """Read a policy out of a table that lies at `place` of a file.
+
+    Returns:
+        As `parse_policy`.
+
+    Raises:
+        ConfigError: With everything that is wrong.
+    """
+    table = dict(document)
     listed = table.pop("rules", [])
     found = read(PolicyFile, table, place, report, _as_is)
     rules = _rules(listed, (*place, "rules"), report)

@@ -25,9 +25,15 @@ class CoreSeats:
     """The recorded core's connections to one exchange."""
 
     def __init__(
-        self, exchange: Exchange, transport: str, *, on_send: Callable[[Core, bytes], None] | None = None
+        self,
+        exchange: Exchange,
+        transport: str,
+        *,
+        on_send: Callable[[Core, bytes], None] | None = None,
+        dialect: str = "mcp",
     ) -> None:
         self._exchange = exchange
+        self._dialect = dialect
         self._transport = transport or "stdio"
         self._on_send = on_send
         self.core: Core | None = None
@@ -62,7 +68,12 @@ class CoreSeats:
         return self._transport == "http" and self.core is None
 
     def _connect(self, *, ephemeral: bool) -> Core:
-        hello = Hello(transport=self._transport, remote="recording", ephemeral=ephemeral)  # pyright: ignore[reportArgumentType]
+        hello = Hello(
+            transport=self._transport,  # pyright: ignore[reportArgumentType] - a header holds one of these words
+            remote="recording",
+            ephemeral=ephemeral,
+            dialect=self._dialect,
+        )
         link = Nowhere(stamped=self._transport == "http")
         core = self._exchange.accept(link, hello)
         link.on_send = partial(self._sent, core, ephemeral)

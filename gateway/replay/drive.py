@@ -17,6 +17,7 @@ from gateway.replay.core_seats import CoreSeats
 from gateway.replay.pairing import Pairing
 from gateway.replay.rewire import OVER_HTTP, about, is_stray, under_id
 from gateway.replay.stage import Nowhere, Stage
+from gateway.replay.staged_calls import StagedCalls, is_of_connector
 from recordings.frame import Frame
 from recordings.header import Header
 from transports.base import Id, Origin, Receiver
@@ -53,12 +54,14 @@ class Drive:
         self.pairing = Pairing(body, shared=shared)
         self._on_frame = on_frame
         self._stage = Stage(self._clock, header.seed, self._take)
+        self._hosted = self._stage.calls = StagedCalls(config, self.pairing.recorded_of)
         version = header.by.rpartition(" ")[2] or "0"
         self._exchange = Exchange(config, self._stage, version=version)
         self._exchange.is_transparent = transparent
         self._exchange.on_fault = self.pairing.failed
         self._transport = header.core.transport if header.core is not None else "stdio"
-        self._cores = CoreSeats(self._exchange, self._transport)
+        dialect = header.core.dialect if header.core is not None else "mcp"
+        self._cores = CoreSeats(self._exchange, self._transport, dialect=dialect)
         self._backing_off: set[str] = set()
         self._opened: dict[tuple[str, int], Peer] = {}
         """By name and life: one goes on speaking for a while when its session has ended."""
@@ -68,6 +71,7 @@ class Drive:
         for frame in frames:
             if not _is_of_reader(frame):
                 self.pairing.expect(frame)
+                self._hosted.expect(frame)
                 self._seat(frame)
         frame = None
         for number, frame in enumerate(self.pairing.expected()):
@@ -108,6 +112,10 @@ class Drive:
                     frame.peer or ""
                 )
             self._copy(frame)
+        elif is_of_connector(frame) and self._hosted.play(
+            frame, self.pairing.live_bytes(self._body(frame)), self.pairing.live_of(frame.re)
+        ):
+            pass
         elif way == "inside" and kind == "open":
             self._open(frame)
         elif way == "inside" and kind == "close" and frame.peer:

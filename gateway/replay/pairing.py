@@ -84,6 +84,10 @@ class Pairing:
         """The number that a recorded frame has in the replay."""
         return self._live_of.get(seq) if seq is not None else None
 
+    def recorded_of(self, live: int) -> int | None:
+        """The number that a frame of the replay has in the recording."""
+        return self._recorded_of.get(live)
+
     def live_bytes(self, body: bytes) -> bytes:
         """A recorded body with the handles of this run in the place of the recorded ones."""
         for recorded, live in self._renames:

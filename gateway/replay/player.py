@@ -449,6 +449,11 @@ class Player:
         one = self._asked.get(live)
         return one.recorded if one is not None else None
 
+    def hosted(self, live: int) -> int | None:
+        """The recorded host call that a live one is, by the numbers of their frames."""
+        seq = self._recorded_of.get(live)
+        return seq if seq in self.script.hosted else None
+
     def gives_up(self, recorded: int) -> None:
         """A recorded request will not be answered as recorded."""
         self.gate.give_up(recorded)

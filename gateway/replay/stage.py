@@ -19,7 +19,11 @@ from recordings.header import PeerFacts
 from transports.base import Hello, Id, Stamp
 
 if TYPE_CHECKING:
+    from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
+    from gateway.calls.ports import Authority, Served
+    from gateway.calls.session import Session
+    from gateway.replay.staged_calls import StagedCalls
 
 LAST_LINES = 5
 """Lines of a peer's stderr that are told of a peer that fails."""
@@ -150,6 +154,7 @@ class Stage:
         self._said: dict[str, deque[str]] = {}
         self.last_tap: GatheringTap | None = None
         """That of the session that began last, also when it has ended."""
+        self.calls: StagedCalls | None = None
         self.wanted: list[Peer] = []
         """Peers that the exchange wants to be connected to, in the order in which it said so."""
 
@@ -184,6 +189,16 @@ class Stage:
     def last_words(self, peer: Peer) -> str:
         """Return the end of what the recording has of the peer's stderr."""
         return "\n".join(self._said.get(peer.name, ()))
+
+    def authority(self, session: Session) -> Authority:
+        """Return what was known when host calls were decided about."""
+        assert self.calls is not None
+        return self.calls.authority()
+
+    def serve(self, hosted: Hosted) -> Served:
+        """Give what was given, when it is due."""
+        assert self.calls is not None
+        return self.calls.serve(hosted)
 
     def mint(self) -> str:
         """Return 32 hex digits out of the session's seed, the same ones in every run."""

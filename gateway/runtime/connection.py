@@ -198,7 +198,7 @@ class Connection:
         if config.dialect == "pi":
             from gateway.runtime.pi_link import PiLink
 
-            pi = PiLink(life, self._peer.name, self._world.now, limits)
+            pi = PiLink(life, self._peer.name, self._world.now, limits, self._world.config.extensions)
         receiver = life if pi is None else pi
         pipes = connect_pipes(
             receiver, read_fd=read_fd, write_fd=write_fd, limits=limits, pipe_bytes=1024 * 1024

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from gateway.calls.pi.extension import Limits as PiLimits
 from gateway.calls.pi.server import PiServer, Said
+from gateway.config.extensions import ExtensionsConfig
 from transports.base import Id, Limits, Link, Origin, Receiver, Stamp, TransportError
 
 
@@ -20,11 +21,23 @@ class PiLink:
 
     stamped = False
 
-    def __init__(self, receiver: Receiver, name: str, now: Callable[[], int], limits: Limits) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        name: str,
+        now: Callable[[], int],
+        limits: Limits,
+        extensions: ExtensionsConfig,
+    ) -> None:
         self._receiver = receiver
         self._now = now
         self._loop = asyncio.get_running_loop()
-        self._server = PiServer(name, now(), PiLimits(most_bytes=limits.message_bytes))
+        bounds = PiLimits(
+            most_bytes=limits.message_bytes,
+            host_calls=extensions.max_host_calls,
+            host_call_ns=int(extensions.host_call_timeout_s * 1e9),
+        )
+        self._server = PiServer(name, now(), bounds)
         self._link: Link | None = None
         self._waiting: deque[bytes] = deque()
         """What the peer is to hear once it has finished what it is saying."""

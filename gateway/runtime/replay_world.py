@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gateway.calls.call import Reply
+from gateway.protocol.errors import Fault
 from gateway.replay.account import account
 from gateway.replay.faulty import Faults
 from gateway.replay.misses import MissPolicy
@@ -22,6 +24,7 @@ from gateway.replay.playing import Playing
 from gateway.replay.recollection import Recollection
 from gateway.replay.service import Service
 from gateway.replay.shelf import Book, Seating, Shelf
+from gateway.replay.staged_calls import PlayedAuthority, Staged, StagedAuthority, give
 from gateway.runtime.world import World
 from recordings.divergence import Report
 from recordings.faultrules import Action
@@ -32,8 +35,10 @@ from transports.base import Hello
 
 if TYPE_CHECKING:
     from gateway.calls.call import Call
+    from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
-    from gateway.calls.ports import Tap
+    from gateway.calls.ports import Authority, Served, Tap
+    from gateway.calls.session import Session
     from gateway.config.model import Config
     from gateway.config.peer import PeerConfig
 
@@ -152,12 +157,51 @@ class ReplayWorld(World):
         else:
             playing.disconnect(peer)
 
+    def authority(self, session: Session) -> Authority:
+        """Return what decisions about host calls are made of: of those that are played, what was known then."""
+        tap = session.tap
+        assert isinstance(tap, PlayerTap)
+        playing = tap.playing
+
+        def recorded(hosted: Hosted) -> dict[str, Any] | None:
+            player = playing.player
+            seq = player.script.decided.get(player.hosted(hosted.seq) or -1)
+            return player.script.source.frame(seq).x if seq is not None else None
+
+        live = cache(partial(super().authority, session))
+        return PlayedAuthority(StagedAuthority(self.config, recorded), live, self._is_played)
+
+    def serve(self, hosted: Hosted) -> Served:
+        """Give a host call what it was given; nothing is done. Of a live extension it is served."""
+        playing = self._playing_of(hosted.peer)
+        if playing is None:
+            return super().serve(hosted)
+        served = Staged(hosted)
+        asyncio.get_running_loop().call_soon(_give_again, playing.player, served)
+        return served
+
+    def _is_played(self, peer: Peer) -> bool:
+        return self._playing_of(peer) is not None
+
     def _playing_of(self, peer: Peer) -> Playing | None:
         """Who plays a peer; None where it is live."""
         if peer in self._live or peer.name in self.replay.live or not peer.sessions:
             return None
         tap = peer.sessions[0].tap
         return tap.playing if isinstance(tap, PlayerTap) else None
+
+
+def _give_again(player: Player, served: Staged) -> None:
+    """Give a host call what its recorded one was given."""
+    call = player.hosted(served.hosted.seq) if served.hosted is not None else None
+    for seq in player.script.hosted[call] if call is not None else ():
+        if served.hosted is not None:
+            give(served.hosted, player.script.source.frame(seq).kind, player.script.body(seq))
+    if served.hosted is not None:
+        why = "Replay: the recording does not say what this host call was given"
+        served.hosted.ended(
+            Reply(fault=Fault(code="io", message=why, reason="not_recorded", outcome="unknown"))
+        )
 
 
 def _report(loop: asyncio.AbstractEventLoop, fault: Exception) -> None:

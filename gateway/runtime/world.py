@@ -41,6 +41,11 @@ from recordings.store import Recorder
 from transports.base import Hello
 
 if TYPE_CHECKING:
+    from gateway.calls.host_call import Hosted
+    from gateway.calls.ports import Authority, Served
+    from gateway.calls.session import Session
+    from gateway.runtime.host.authority import Authorities
+    from gateway.runtime.host.serving import Desk
     from gateway.runtime.oauth import PeerAuth
 
 STOP_S = 8.0
@@ -72,6 +77,8 @@ class World:
         self._met: dict[str, PeerFacts] = {}
         """What is known of shared peers, for the recordings of sessions that find them ready."""
         self._warned = False
+        self._authorities: Authorities | None = None
+        self._desk: Desk | None = None
         self.on_sealed: Callable[[Path], None] | None = None
         self.on_unrecorded: Callable[[], None] | None = None
         """Called for each frame that could not be written, and each recording that could not be begun."""
@@ -168,6 +175,43 @@ class World:
         """Return the key of this process."""
         return self._key
 
+    def authority(self, session: Session) -> Authority:
+        """Return what decisions about the host calls of a session are made of."""
+        del session
+        return self.authorities.of_session()
+
+    def read_policy(self) -> None:
+        """Read what extensions may do, and tell of what in it does nothing.
+
+        Raises:
+            ConfigError: With everything that is wrong with it.
+        """
+        for note in self.authorities.notes:
+            tell(f"note: {note}")
+
+    @property
+    def authorities(self) -> Authorities:
+        """What decisions about host calls are made of, made at the first one.
+
+        Raises:
+            ConfigError: With everything that is wrong with the policy.
+        """
+        if self._authorities is None:
+            from gateway.runtime.host.authority import Authorities
+
+            self._authorities = Authorities(self.config)
+        return self._authorities
+
+    def serve(self, hosted: Hosted) -> Served:
+        """Have a connector work on a host call."""
+        if self._desk is None:
+            from gateway.runtime.host.beneath import Folders
+            from gateway.runtime.host.registry import Ports, connectors
+            from gateway.runtime.host.serving import Desk
+
+            self._desk = Desk(connectors(Ports()), Folders(self.authorities.folders))
+        return self._desk.serve(hosted, on_fault=self._done)
+
     def tap(self, hello: Hello) -> Tap:
         """Return the recorder of a new session: its recording is a directory of its own."""
         started, began = time.time_ns(), time.monotonic_ns()
@@ -216,7 +260,13 @@ class World:
         path = self.record_dir if self._exact_dir else self.record_dir / session
         if not self._exact_dir:
             self.record_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        settings = settings_of(self.config, transparent=self.is_transparent, roots=usual_roots())
+        has_extensions = any(peer.dialect == "pi" for peer in self.config.active_peers.values())
+        settings = settings_of(
+            self.config,
+            transparent=self.is_transparent,
+            roots=usual_roots(),
+            host_roots=[root.path for root in self.authorities.folders] if has_extensions else (),
+        )
         header = Header(
             session=session,
             by=f"tieline {__version__}",
@@ -326,6 +376,8 @@ class World:
         for peer in list(self._connections):
             peer.stop()
         self.spawn(self.warm.empty())
+        if self._desk is not None:
+            self.spawn(self._desk.close())
         deadline = self._loop.time() + STOP_S
         while self._work and self._loop.time() < deadline:
             await asyncio.wait(set(self._work), timeout=deadline - self._loop.time())

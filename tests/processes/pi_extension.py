@@ -1,9 +1,9 @@
 """An extension of the Pi protocol as anybody would write one: lines of JSON, and nothing of ours.
 
-Its tools: `add`, `slow` (tells two updates, then waits to be cancelled), `ask` (makes a host call and returns what came
-of it), `die`, `twice` (answers two times), `late` (registers another tool),
-`huge` (gives 5000 characters). Its command: `greet`. An argument is a
-fault: `silent` never registers, `version` speaks another one.
+Its tools: `add`, `slow` (tells two updates, then waits to be cancelled), `ask` (makes the host call that its arguments
+say, or one of `bash`, and returns the output or the code of the error), `die`, `twice` (answers two times), `late`
+(registers another tool), `huge` (gives 5000 characters). Its command: `greet`. An argument is a fault: `silent` never
+registers, `version` speaks another one.
 """
 
 from __future__ import annotations
@@ -55,9 +55,12 @@ def tool(id_: str, name: str, given: dict[str, Any]) -> None:
             }
             say("log", {**log, "correlation": correlation}, "l")
     elif name == "ask":
-        asking.append(id_)
-        params = {"name": "bash", "input": {"command": "id"}}
-        say("host_call", {"call_id": "h", "capability": "exec", "method": "tool", "params": params}, "h")
+        key = f"h{len(told_calls)}"
+        told_calls.append(key)
+        asking[key] = id_
+        bash = {"name": "bash", "input": {"command": "id"}}
+        call = {"capability": "exec", "method": "tool", "params": bash, **given}
+        say("host_call", {"call_id": key, "context": {"tool_call_id": id_}, **call}, key)
     elif name == "die":
         sys.exit(3)
     elif name == "twice":
@@ -71,7 +74,8 @@ def tool(id_: str, name: str, given: dict[str, Any]) -> None:
         result(id_, "more")
 
 
-asking: list[str] = []
+asking: dict[str, str] = {}
+told_calls: list[str] = []
 if fault != "silent":
     register(TOOLS)
 for line in sys.stdin:
@@ -83,7 +87,9 @@ for line in sys.stdin:
         said = f"hello {' '.join(payload.get('args', []))}"
         say("slash_result", {"output": {"text": said}, "is_error": False}, message["id"])
     elif type_ == "host_result":
-        result(asking.pop(), payload["error"]["code"])
+        if payload.get("chunk", {}).get("is_last") is not False:
+            said = payload["error"]["code"] if payload["is_error"] else json.dumps(payload["output"])
+            result(asking.pop(message["id"]), said)
     elif type_ == "event_hook":
         print(payload["event"], file=told, flush=True)
         if payload["event"] == "cancel":

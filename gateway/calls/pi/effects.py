@@ -59,6 +59,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     call: HostCall
+    payload: Raw
+    """The call as it came."""
     deadline_ns: int
 
 

@@ -71,6 +71,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """From the start to the first registration."""
     host_call_ns: int = 120 * _S
     """How long a host call takes at most; its own `timeout_ms` can only shorten that."""
+    host_slack_ns: int = 0
+    """How much longer it is waited for, where whoever serves it keeps the time and asks a person before."""
     cancel_ns: int = 5 * _S
     """How long a cancelled call has left for its one result."""
     shutdown_ns: int = 5 * _S
@@ -90,11 +92,9 @@ class Extension:
         name: str,
         now: int,
         *,
-        judge: Callable[[HostCall], Fault | None],
         limits: Limits | None = None,
     ) -> None:
         self.name = name
-        self.judge = judge
         self.limits = limits or Limits()
         self.state: State = "registering"
         self.offer: Offer | None = None
@@ -335,13 +335,11 @@ class Extension:
         except msgspec.ValidationError as bad:
             fault = Fault(code="invalid_request", message=f"`backpressure`: {bad}", reason="shape")
             return refuse_call(message.id, call, fault)
-        refusal = self.judge(call)
-        if refusal is not None:
-            return refuse_call(message.id, call, refusal)
         most = self.limits.host_call_ns
         wanted = most if isinstance(call.timeout_ms, UnsetType) else min(call.timeout_ms * _MS, most)
-        self.host_calls.begin(message.id, call, granted, now + wanted)
-        return [Asked(id=message.id, call=call, deadline_ns=now + wanted)]
+        deadline = now + wanted + self.limits.host_slack_ns
+        self.host_calls.begin(message.id, call, granted, deadline)
+        return [Asked(id=message.id, call=call, payload=message.payload, deadline_ns=deadline)]
 
     def _cancels(self, message: Message, body: EventHook, now: int) -> list[Effect]:
         cancel = events.read_cancel(body)

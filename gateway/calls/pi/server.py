@@ -1,8 +1,9 @@
 """An extension that answers as an MCP server: what a peer is told in MCP goes to it in Pi, and its words come back.
 
 Owns the joining of `extension.py` and `to_mcp.py`: which request of the gateway became which question to the
-extension. Messages come in as calls, and what is to be said to either side goes out in order. Host calls are refused,
-since nothing serves them yet; what is refused or dropped is told as a log line, which whoever asked for logs gets.
+extension. Messages come in as calls, and what is to be said to either side goes out in order. A host call becomes a
+request to the gateway under its call id, and decides nothing; what is refused or dropped is told as a log line, which
+whoever asked for logs gets.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gateway.calls.pi import to_mcp, words
+from gateway.calls.pi import host_words, to_mcp, to_pi, words
 from gateway.calls.pi.effects import (
+    Abandoned,
+    Asked,
+    Credited,
     Dropped,
     Effect,
     Ended,
@@ -33,6 +37,8 @@ from gateway.protocol.pi_messages import EMPTY, HostCall, Log
 
 FOREVER: Final = 1 << 62
 """Whoever asks in MCP has a deadline of its own, and cancels."""
+SLACK_NS: Final = 150_000_000_000
+"""The gateway ends a host call in time by itself, and may ask a person first: this is for one that never does."""
 LEVELS: Final = {"debug": "debug", "info": "info", "warn": "warning", "error": "error"}
 """Levels of the Pi log as MCP calls them."""
 
@@ -64,21 +70,13 @@ _cancelled = msgspec.json.Decoder(_Cancelled)
 _encode = msgspec.json.Encoder().encode
 
 
-def refuses(call: HostCall) -> Fault:
-    """Return why no host call is made."""
-    return Fault(
-        code="denied",
-        message=f"nothing here serves the host call `{call.method[:64]}`",
-        reason="no_connector",
-        details={"capability": call.capability[:64]},
-    )
-
-
 class PiServer:
     """One connection to an extension, as the gateway's MCP side sees it. Times are monotonic nanoseconds."""
 
     def __init__(self, name: str, now: int, limits: Limits | None = None) -> None:
-        self.extension = Extension(name, now, judge=refuses, limits=limits)
+        usual = limits or Limits()
+        limits = msgspec.structs.replace(usual, host_slack_ns=max(usual.host_slack_ns, SLACK_NS))
+        self.extension = Extension(name, now, limits=limits)
         self._greeting: tuple[Id, str] | None = None
         """The `initialize` that waits for the registration, and the version that it asks for."""
         self._offer: Offer | None = None
@@ -86,6 +84,8 @@ class PiServer:
         """Why it is of no use, once it is not."""
         self._open: dict[str, _Open] = {}
         self._keys: dict[Id, str] = {}
+        self._hosted: set[str] = set()
+        """Host calls that the gateway has not ended, by their call ids."""
 
     @property
     def next_deadline(self) -> int | None:
@@ -105,6 +105,8 @@ class PiServer:
             self._notified(said, envelope, now)
         elif kind == "request" and isinstance(envelope.id, int | str):
             self._asked(said, envelope.id, envelope)
+        elif isinstance(envelope.id, str) and envelope.id in self._hosted:
+            self._answered(said, envelope.id, envelope)
         return said
 
     def from_extension(self, data: bytes, now: int) -> Said:
@@ -144,6 +146,10 @@ class PiServer:
                 # Nobody waits for its answer; the extension's result ends it all the same.
                 del self._open[key]
                 self._do(said, self.extension.cancel(key, now))
+        elif envelope.method == words.CHUNK:
+            chunk = host_words.read_chunk(bytes(envelope.params))
+            if chunk is not None and chunk.call_id in self._hosted:
+                self._do(said, self.extension.chunk(chunk.call_id, chunk.output) or [])
 
     def _asked(self, said: Said, id_: Id, envelope: Envelope) -> None:
         method, offer = envelope.method, self._offer
@@ -168,6 +174,15 @@ class PiServer:
                 code="invalid_request", message=why, reason="no_such_method", jsonrpc=METHOD_NOT_FOUND
             )
             self._refuse(said, id_, fault)
+
+    def _answered(self, said: Said, call_id: str, envelope: Envelope) -> None:
+        """The gateway ends a host call."""
+        self._hosted.discard(call_id)
+        if envelope.error:
+            fault = to_pi.fault_of(bytes(envelope.error))
+            self._do(said, self.extension.answer(call_id, fault=fault))
+        else:
+            self._do(said, self.extension.answer(call_id, host_words.output_of(bytes(envelope.result))))
 
     def _call(self, said: Said, id_: Id, params: bytes) -> None:
         call = to_mcp.read_call(params)
@@ -242,8 +257,7 @@ class PiServer:
                 case Dropped():
                     said.to_gateway.append(_dropped(effect))
                 case _:
-                    # What is left concerns host calls, none of which begins, and the process, which its owner ends.
-                    pass
+                    self._host(said, effect)
         return said
 
     def _ended(self, said: Said, ended: Ended) -> None:
@@ -256,6 +270,40 @@ class PiServer:
             self._refuse(said, one.id, result)
         else:
             said.to_gateway.append(jsonrpc.response(one.id, result))
+
+    def _host(self, said: Said, effect: Effect) -> None:
+        """What concerns host calls. The rest concerns the process, which its owner ends."""
+        match effect:
+            case Asked():
+                self._asks(said, effect)
+            case Abandoned():
+                self._abandons(said, effect)
+            case Credited():
+                params = {"call_id": effect.call_id, "credits": effect.credits}
+                said.to_gateway.append(jsonrpc.notification(words.CREDIT, _encode(params)))
+            case _:
+                pass
+
+    def _asks(self, said: Said, asked: Asked) -> None:
+        """The extension wants something of its host."""
+        call = asked.call
+        self._hosted.add(call.call_id)
+        params = host_words.asked(asked.payload, self._about(call))
+        said.to_gateway.append(jsonrpc.request(call.call_id, words.HOST_CALL, params))
+
+    def _about(self, call: HostCall) -> Id | None:
+        """The gateway's request in whose course a host call is made: the one that it names, or the only open one."""
+        named = self._open.get(host_words.tool_call_of(call))
+        if named is None and len(self._open) == 1:
+            [named] = self._open.values()
+        return named.id if named is not None else None
+
+    def _abandons(self, said: Said, abandoned: Abandoned) -> None:
+        """Nobody waits for a host call any more, or it has been ended without the gateway."""
+        if abandoned.why != "cancelled":
+            self._hosted.discard(abandoned.call_id)
+        params = {"requestId": abandoned.call_id, "reason": abandoned.why}
+        said.to_gateway.append(jsonrpc.notification("notifications/cancelled", _encode(params)))
 
     def _updated(self, said: Said, update: Updated) -> None:
         one = self._open.get(update.key)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
+from gateway.calls.host_call import Hosted
 from gateway.calls.peer_state import Peer
+from gateway.policy.model import Policy
+from tests.gateway.calls.host_kit import ByHand, TableAuthority
 from transports.base import Hello, Id, Stamp
 
 if TYPE_CHECKING:
@@ -118,6 +121,10 @@ class ManualHost:
         """Version and `clientInfo` of the cores that have shown themselves."""
         self.words = ""
         """What every peer has said on stderr."""
+        self.policy = Policy()
+        self.authorities: list[TableAuthority] = []
+        self.served: list[ByHand] = []
+        """Host calls that were given to connectors."""
         self._timers: list[tuple[int, int, ManualTimer]] = []
         self._count = 0
 
@@ -154,6 +161,15 @@ class ManualHost:
     def tap(self, hello: Hello) -> ListTap:
         self.taps.append(ListTap(self))
         return self.taps[-1]
+
+    def authority(self, session: Any) -> TableAuthority:
+        self.authorities.append(TableAuthority(self.policy))
+        return self.authorities[-1]
+
+    def serve(self, hosted: Hosted) -> ByHand:
+        [desk] = {service.desk for service in self.services.values()}
+        self.served.append(ByHand(hosted, desk.settle))
+        return self.served[-1]
 
     def secret_key(self) -> bytes:
         return b"a key for tests only"

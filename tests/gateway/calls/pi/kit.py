@@ -11,7 +11,6 @@ from msgspec import Raw
 from gateway.calls.pi.effects import Effect, Send
 from gateway.calls.pi.extension import Extension, Limits
 from gateway.protocol.errors import Fault
-from gateway.protocol.pi_messages import HostCall
 from gateway.protocol.pi_schema import schema
 
 S = 1_000_000_000
@@ -37,15 +36,8 @@ def obj(**members: Any) -> Raw:
     return Raw(json.dumps(members).encode())
 
 
-def only_reads(call: HostCall) -> Fault | None:
-    """Judge calls as a policy would that derives `read` for every one."""
-    if call.capability == "read":
-        return None
-    return Fault(code="invalid_request", message="states another capability", reason="capability_mismatch")
-
-
 def new(*, now: int = 0, **limits: int) -> Extension:
-    return Extension("helper", now, judge=only_reads, limits=Limits(**limits))
+    return Extension("helper", now, limits=Limits(**limits))
 
 
 def running(**limits: int) -> Extension:

@@ -17,7 +17,7 @@ from gateway.calls.pi.extension import Extension
 from gateway.protocol.errors import Fault
 from gateway.protocol.pi_schema import schema
 from tests.gateway.calls.kit import Desk, Message, Service, text
-from tests.gateway.calls.pi.kit import S, host_call, message, obj, only_reads
+from tests.gateway.calls.pi.kit import S, host_call, message, obj
 from tests.gateway.calls.pi.test_server import Helper
 from transports.base import Hello, Id, Stamp
 
@@ -37,7 +37,7 @@ class Host:
     def __init__(self, desk: Desk, *, start: bool = True) -> None:
         self.desk = desk
         self.core = PiCore(desk.host.ns, stamp=lambda: "t")
-        self.extension = Extension("tieline", desk.host.ns, judge=only_reads)
+        self.extension = Extension("tieline", desk.host.ns)
         self.effects: list[Effect] = []
         self.heard: list[Message] = []
         """Every message that came, as it came."""

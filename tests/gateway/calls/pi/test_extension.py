@@ -428,16 +428,6 @@ class TestHostCalls:
         assert one(self.ask(running(), timeout_ms=10**22), Asked).deadline_ns == 121 * S
         assert one(self.ask(running()), Asked).deadline_ns == 121 * S
 
-    def test_a_spoofed_capability_is_refused_and_never_served(self) -> None:
-        extension = running()
-
-        effects = self.ask(extension, capability="exec")
-
-        assert refusal(effects) == ("invalid_request", "capability_mismatch")
-        assert not [effect for effect in effects if isinstance(effect, Asked)]
-        assert sent(effects)[0]["payload"]["error"]["code"] == "invalid_request"
-        one(self.ask(extension), Asked)
-
     def test_the_second_end_of_a_host_call_is_never_sent(self) -> None:
         extension = running()
         self.ask(extension)

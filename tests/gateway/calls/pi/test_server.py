@@ -147,14 +147,14 @@ def test_a_second_registration_changes_the_lists_of_the_core() -> None:
 def test_what_is_against_the_rules_is_answered_and_recorded() -> None:
     helper, core = session()
 
-    helper.pi("host_call", host_call(), "h")
+    helper.pi("host_call", host_call(backpressure={"credits": "many"}), "h")
     answer = helper.hears("host_result")["payload"]
-    assert (answer["error"]["code"], answer["error"]["details"]["reason"]) == ("denied", "no_connector")
+    assert (answer["error"]["code"], answer["error"]["details"]["reason"]) == ("invalid_request", "shape")
     helper.pi("tool_result", {"call_id": "g9", "output": {}, "is_error": False}, "g9")
 
     told = [core.gets("notifications/message")["params"]["data"] for _ in range(2)]
     assert [(one["event"], one["reason"]) for one in told] == [
-        ("pi.refused", "no_connector"), ("pi.dropped", "no_open_call")
+        ("pi.refused", "shape"), ("pi.dropped", "no_open_call")
     ]  # fmt: skip
     frames = helper.desk.frames("notification", peer="helper", method="notifications/message")
     assert len(frames) == 2

@@ -1,0 +1,87 @@
+"""The file of remembered answers: read when it has changed, written whole and at once, for its owner alone.
+
+Owns the file on disk. What it says, and how its text changes, is `policy.grants`'s; answers for one session lie in
+memory and never in it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gateway.policy.grants import Grant, Grants, parse_grants, with_grant
+
+
+class GrantFile:
+    """One file, for the life of a gateway."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, ...] | None = None
+        self._grants = Grants()
+
+    def read(self) -> Grants:
+        """Return what the file says now; nothing where there is none.
+
+        Raises:
+            OSError: If it cannot be read, or others may write it.
+            ConfigError: If anything in it is wrong: a mistake might hide a refusal.
+        """
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            self._seen, self._grants = None, Grants()
+            return self._grants
+        mark = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
+        if mark != self._seen:
+            if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
+                raise PermissionError(
+                    f"`{self.path}` can be written by others, so it allows nothing: chmod 600 it"
+                )
+            self._grants = parse_grants(self.path.read_text("utf-8"), file=str(self.path))
+            self._seen = mark
+        return self._grants
+
+    def keep(self, grant: Grant) -> None:
+        """Write an answer into it, in place of an earlier one to the same question.
+
+        Raises:
+            OSError: If it cannot be written; it is as it was then.
+            ConfigError: If it is wrong, or cannot be changed without losing others.
+        """
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._alone():
+            self.read()
+            try:
+                text = self.path.read_text("utf-8")
+            except FileNotFoundError:
+                text = ""
+            self._replace(with_grant(text, grant))
+
+    def _replace(self, text: str) -> None:
+        handle, name = tempfile.mkstemp(prefix=".grants-", dir=self.path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Keep other gateways from changing it meanwhile."""
+        handle = os.open(
+            self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)

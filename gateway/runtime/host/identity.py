@@ -1,0 +1,77 @@
+"""What a program is that an extension runs as: a hash that answers are bound to, and what can be measured about it.
+
+Owns the reading of the files that a command names. A file that changes while it runs is another program from the next
+question on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+MOST_BYTES: Final = 512 * 1024 * 1024
+"""Of one file that is hashed; longer ones are known by size and time of change."""
+_Mark = tuple[int, int, int, int]
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A command as it lies on disk."""
+
+    executable: str
+    """`sha256:` and the hex of its words and of every file that it names."""
+    size_bytes: int
+    """Of its files but for the first, which is an interpreter as a rule, where there are others."""
+
+
+class Programs:
+    """Hashes of files, kept as long as the files stay as they are."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[tuple[str, _Mark], str] = {}
+
+    def of(self, command: Sequence[str], url: str, cwd: str | None) -> Program:
+        """Return what a command, or an address where there is none, is now.
+
+        Raises:
+            OSError: If a file that it names cannot be read.
+        """
+        words = list(command) or [url]
+        told = hashlib.sha256(msgspec.json.encode(words))
+        sizes: list[int] = []
+        for path in _files(words, cwd) if command else ():
+            found = os.stat(path)
+            if stat.S_ISREG(found.st_mode):
+                sizes.append(found.st_size)
+                told.update(self._hash(path, found).encode())
+        return Program(f"sha256:{told.hexdigest()}", sum(sizes[1:]) if len(sizes) > 1 else sum(sizes))
+
+    def _hash(self, path: Path, found: os.stat_result) -> str:
+        mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        key = (str(path), mark)
+        if key not in self._hashes:
+            if found.st_size > MOST_BYTES:
+                self._hashes[key] = str(mark)
+            else:
+                with path.open("rb") as file:
+                    self._hashes[key] = hashlib.file_digest(file, "sha256").hexdigest()
+        return self._hashes[key]
+
+
+def _files(words: Sequence[str], cwd: str | None) -> Iterator[Path]:
+    """The program, and every word after it that is the name of a file."""
+    first = shutil.which(words[0], path=None) or words[0]
+    base = Path(cwd or ".")
+    for word in (first, *words[1:]):
+        path = base / word
+        try:
+            if path.is_file():
+                yield path
+        except (OSError, ValueError):
+            continue

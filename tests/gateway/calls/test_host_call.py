@@ -1,0 +1,355 @@
+"""What an extension asks of its host, behind the real exchange: decided about, put to a person, served, answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.calls.host_prompts import CHOICES
+from gateway.policy.model import PROFILES, Policy
+from gateway.protocol.errors import Fault
+from tests.gateway.calls.kit import Client, Desk, Message
+from tests.gateway.calls.pi.kit import REGISTER, host_call
+from tests.gateway.calls.pi.test_server import Helper, desk_of
+
+READ = {"op": "read", "path": "notes.txt"}
+ALLOWED = {**REGISTER, "capabilities": ["read", "write", "http", "exec", "env", "ui", "tool", "session"]}
+
+
+def begun(policy: Policy | None = None, register: Message = ALLOWED, **core: Any) -> tuple[Helper, Client]:
+    """Return an extension that runs under a policy, and its core."""
+    helper = Helper(register)
+    desk = desk_of(helper)
+    desk.host.policy = policy or PROFILES["standard"]
+    client = desk.core(**core)
+    assert helper.hears("event_hook")["payload"]["event"] == "session_start"
+    return helper, client
+
+
+def asks(helper: Helper, call_id: str = "h1", **more: Any) -> None:
+    """Let the extension make a host call: to read a file, unless it says otherwise."""
+    helper.pi("host_call", host_call(call_id, **{"params": READ, **more}), f"e-{call_id}")
+
+
+def result(helper: Helper, call_id: str = "h1") -> Message:
+    found = helper.hears("host_result")
+    assert found["id"] == f"e-{call_id}"
+    assert found["payload"]["call_id"] == call_id
+    return found["payload"]
+
+
+def decisions(helper: Helper) -> list[Message]:
+    return [frame.x or {} for frame in helper.desk.host.taps[0].frames if frame.kind == "policy"]
+
+
+def frames(helper: Helper, *kinds: str) -> list[tuple[str, str, str]]:
+    tap = helper.desk.host.taps[0]
+    return [
+        (frame.kind, frame.way, frame.name)
+        for frame in tap.frames
+        if frame.kind in (kinds or ("request", "policy", "response", "error", "chunk"))
+        and (frame.method == "pi/host_call" or frame.kind in ("policy", "chunk") or frame.re is not None)
+        and frame.peer
+    ]
+
+
+def test_a_host_call_that_is_allowed_is_served_and_recorded() -> None:
+    helper, _ = begun()
+
+    asks(helper)
+    [served] = helper.desk.host.served
+    assert (served.hosted.verb, served.hosted.params) == ("fs", READ)
+    served.ends(content="hello")
+
+    assert result(helper) == {"call_id": "h1", "output": {"content": "hello"}, "is_error": False}
+    tap = helper.desk.host.taps[0]
+    asked, decided, answered = tap.frames[-3:]
+    assert (asked.kind, asked.way, asked.method, asked.name, asked.id) == (
+        "request", "peer>", "pi/host_call", "fs", "h1",
+    )  # fmt: skip
+    assert (decided.kind, decided.way, decided.parent) == ("policy", "inside", asked.seq)
+    assert (decided.x or {})["decision"] == "allow"
+    assert (answered.kind, answered.way, answered.re) == ("response", ">peer", asked.seq)
+    assert answered.message["result"] == {"output": {"content": "hello"}}
+
+
+def test_a_host_call_that_is_denied_is_never_served() -> None:
+    helper, _ = begun()
+    asks(helper, capability="exec", method="exec", params={"cmd": "ls"})
+
+    error = result(helper)["error"]
+    assert (error["code"], error["details"]["capability"]) == ("denied", "exec")
+    assert not helper.desk.host.served
+    assert [one["decision"] for one in decisions(helper)] == ["deny"]
+
+
+def test_a_capability_that_is_not_the_derived_one_is_an_invalid_request_whatever_the_policy_is() -> None:
+    helper, _ = begun(PROFILES["full-auto"])
+    asks(helper, capability="read", method="exec", params={"cmd": "ls"})
+
+    assert result(helper)["error"]["code"] == "invalid_request"
+    assert not helper.desk.host.served
+    assert decisions(helper)[0]["reason"] == "capability_mismatch"
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("magic", {}),
+        ("fs", {"op": "chmod", "path": "x"}),
+        ("fs", {"op": "read", "path": "../x"}),
+        ("tool", {}),
+    ],
+)
+def test_what_nobody_can_judge_is_an_invalid_request(method: str, params: Message) -> None:
+    helper, _ = begun(PROFILES["full-auto"])
+    asks(helper, method=method, params=params)
+    assert result(helper)["error"]["code"] == "invalid_request"
+    assert not helper.desk.host.served
+
+
+def test_whatever_fails_on_the_way_to_a_decision_denies() -> None:
+    helper, _ = begun(PROFILES["full-auto"])
+    asks(helper)
+    helper.desk.host.served.pop().ends()
+    result(helper)
+    helper.desk.host.authorities[0].fails = True
+
+    asks(helper, "h2")
+    assert result(helper, "h2")["error"]["code"] == "denied"
+    assert (decisions(helper)[-1]["layer"], decisions(helper)[-1]["reason"]) == ("fault", "error")
+    assert not helper.desk.host.served
+
+
+def test_what_cannot_be_recorded_does_not_happen() -> None:
+    helper, _ = begun()
+    helper.desk.host.taps[0].refuses.add("inside")
+    asks(helper)
+    assert result(helper)["error"]["code"] == "io"
+    assert not helper.desk.host.served
+
+
+class TestPrompts:
+    ASK = replace(PROFILES["standard"], default_caps=(), deny_caps=())
+
+    def test_a_person_is_asked_by_elicitation_and_a_yes_serves_the_call(self) -> None:
+        helper, core = begun(self.ASK)
+        asks(helper)
+        asked = core.gets("elicitation/create")
+        assert "May the extension helper use `read`?" in asked["params"]["message"]
+        assert "notes.txt" in asked["params"]["message"]
+        assert asked["params"]["requestedSchema"]["properties"]["value"]["enum"] == list(CHOICES)
+        assert not helper.desk.host.served
+
+        core.answers(asked, {"action": "accept", "content": {"value": "Allow once"}})
+        helper.desk.host.served.pop().ends(content="x")
+        assert result(helper)["output"] == {"content": "x"}
+        assert [(one["decision"], one["layer"]) for one in decisions(helper)] == [
+            ("ask", "mode"),
+            ("allow", "answer"),
+        ]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {"action": "decline"}, {"action": "cancel"}, {"action": "accept"}, {"action": "accept", "content": {}},
+            {"action": "accept", "content": {"value": "Yes"}}, {"action": "accept", "content": {"value": True}}, {},
+        ],
+    )  # fmt: skip
+    def test_whatever_is_no_clear_yes_is_a_no(self, answer: Message) -> None:
+        helper, core = begun(self.ASK)
+        asks(helper)
+        core.answers(core.gets("elicitation/create"), answer)
+        assert result(helper)["error"]["code"] == "denied"
+        assert not helper.desk.host.served
+
+    def test_calls_that_would_ask_the_same_wait_for_one_answer(self) -> None:
+        helper, core = begun(self.ASK)
+        for number in range(3):
+            asks(helper, f"h{number}")
+        asked = core.gets("elicitation/create")
+        assert core.hears_nothing
+
+        core.answers(asked, {"action": "accept", "content": {"value": "Always allow"}})
+        assert len(helper.desk.host.served) == 3
+        assert [grant.scope for grant in helper.desk.host.authorities[0].given] == ["always"]
+
+        asks(helper, "h4")
+        assert core.hears_nothing, "what was answered for longer is not asked again"
+        assert decisions(helper)[-1]["layer"] == "remembered"
+
+    def test_nobody_answers_in_time_is_a_no_that_is_not_remembered(self) -> None:
+        helper, core = begun(self.ASK)
+        asks(helper)
+        core.gets("elicitation/create")
+        helper.desk.passes(121)
+        assert core.gets("notifications/cancelled")
+        assert result(helper)["error"]["details"]["reason"] == "prompt_timeout"
+        assert not helper.desk.host.authorities[0].given
+
+    def test_with_nobody_to_ask_a_prompt_is_a_denial(self) -> None:
+        helper, core = begun(self.ASK, capabilities={})
+        asks(helper)
+        assert result(helper)["error"]["details"]["reason"] == "no_ui"
+        assert core.hears_nothing
+
+    def test_an_extension_that_takes_its_call_back_takes_the_question_back(self) -> None:
+        helper, core = begun(self.ASK)
+        asks(helper, cancel_token="t")
+        core.gets("elicitation/create")
+        helper.pi("event_hook", {"event": "cancel", "data": {"cancel_token": "t"}}, "e2")
+        assert core.gets("notifications/cancelled")
+        assert result(helper)["error"]["code"] == "timeout"
+
+    def test_a_modern_core_is_asked_in_the_course_of_its_call(self) -> None:
+        helper, core = begun(self.ASK, era="modern")
+        core.calls("slow", id=6)
+        key = helper.hears("tool_call")["id"]
+        asks(helper, context={"tool_call_id": key})
+        helper.desk.passes(1)
+        given = core.gets_result()
+        [(name, question)] = given["inputRequests"].items()
+        assert question["method"] == "elicitation/create"
+
+        answer = {"action": "accept", "content": {"value": "Allow once"}}
+        again = {"requestState": given["requestState"], "inputResponses": {name: answer}}
+        core.asks("tools/call", {"name": "slow", "arguments": {"a": 1}, **again}, id=7)
+        helper.desk.host.served.pop().ends(content="x")
+        assert result(helper)["output"] == {"content": "x"}
+
+
+class TestEnds:
+    def test_a_call_is_ended_when_its_time_is_up_and_the_late_end_is_dropped(self) -> None:
+        helper, _ = begun()
+        asks(helper, timeout_ms=2000)
+        [served] = helper.desk.host.served
+        helper.desk.passes(1.9)
+        assert not helper.heard
+        helper.desk.passes(0.2)
+
+        assert result(helper)["error"]["code"] == "timeout"
+        assert served.is_cancelled
+        served.ends(content="late")
+        assert not helper.heard
+
+    def test_an_extension_cannot_have_more_time_than_is_configured(self) -> None:
+        helper, _ = begun()
+        asks(helper, timeout_ms=10**9)
+        helper.desk.passes(121)
+        assert result(helper)["error"]["code"] == "timeout"
+
+    def test_a_cancelled_call_gets_its_one_end_at_once(self) -> None:
+        helper, _ = begun()
+        asks(helper)
+        [served] = helper.desk.host.served
+        helper.pi("event_hook", {"event": "cancel", "data": {"call_id": "h1"}}, "e2")
+        assert served.is_cancelled
+        error = result(helper)["error"]
+        assert (error["code"], error["details"]["reason"]) == ("timeout", "cancelled")
+        served.ends(content="late")
+        assert not helper.heard
+
+    def test_a_connector_that_fails_says_why(self) -> None:
+        helper, _ = begun()
+        asks(helper)
+        fault = Fault(code="io", message="no such file", reason="enoent", details={"errno": "ENOENT"})
+        helper.desk.host.served[0].fails(fault)
+        error = result(helper)["error"]
+        assert (error["code"], error["details"]["errno"]) == ("io", "ENOENT")
+
+    def test_an_extension_that_goes_ends_its_calls(self) -> None:
+        helper, _ = begun()
+        asks(helper)
+        helper.wire.receiver.closed(None)
+        assert helper.desk.host.served[0].is_cancelled
+
+    def test_a_core_that_takes_its_call_back_ends_what_was_asked_in_its_course(self) -> None:
+        helper, core = begun()
+        core.calls("slow", id=6)
+        key = helper.hears("tool_call")["id"]
+        asks(helper, context={"tool_call_id": key})
+        [served] = helper.desk.host.served
+        core.cancels(6)
+        assert served.is_cancelled
+
+    def test_a_host_call_belongs_to_the_call_that_it_names(self) -> None:
+        helper, core = begun()
+        for id_ in (6, 7):
+            core.calls("slow", id=id_)
+        keys = [helper.hears("tool_call")["id"] for _ in range(2)]
+        asks(helper, context={"tool_call_id": keys[0]})
+        tap = helper.desk.host.taps[0]
+        [first, second] = [
+            frame.seq for frame in tap.frames if frame.method == "tools/call" and frame.way == "core>"
+        ]
+        asked = next(frame for frame in tap.frames if frame.method == "pi/host_call")
+        assert asked.parent == first != second
+
+    def test_parts_come_in_order_and_credits_reach_the_connector(self) -> None:
+        helper, _ = begun()
+        asks(helper, backpressure={"credits": 1})
+        [served] = helper.desk.host.served
+        assert served.hosted.credits == 1
+        served.gives(stdout="one")
+        helper.pi("event_hook", {"event": "credit", "data": {"call_id": "h1", "credits": 2}}, "e2")
+        assert served.credits == [2]
+        served.gives(stdout="two")
+        served.ends(code=0)
+
+        parts = [helper.hears("host_result")["payload"] for _ in range(3)]
+        heads = [(one["chunk"]["index"], one["chunk"]["is_last"]) for one in parts]
+        assert heads == [(0, False), (1, False), (2, True)]
+        assert [one["output"] for one in parts] == [{"stdout": "one"}, {"stdout": "two"}, {"code": 0}]
+
+    def test_a_connector_is_held_while_the_extension_does_not_read(self) -> None:
+        helper, _ = begun()
+        asks(helper)
+        [served] = helper.desk.host.served
+        helper.wire.receiver.writable(False)
+        assert served.is_held
+        helper.wire.receiver.writable(True)
+        assert not served.is_held
+
+
+class TestUi:
+    POLICY = replace(PROFILES["full-auto"])
+
+    def test_a_choice_is_asked_of_an_mcp_core_as_a_form(self) -> None:
+        helper, core = begun(self.POLICY)
+        asks(
+            helper,
+            capability="ui",
+            method="ui",
+            params={"kind": "select", "title": "Which?", "options": ["a", "b"]},
+        )
+        asked = core.gets("elicitation/create")
+        assert asked["params"]["message"] == "helper: Which?"
+        core.answers(asked, {"action": "accept", "content": {"value": "b"}})
+        assert result(helper)["output"] == {"value": "b"}
+
+    def test_a_notice_is_a_line_of_the_log(self) -> None:
+        helper, core = begun(self.POLICY)
+        asks(helper, capability="ui", method="ui", params={"kind": "notify", "message": "done"})
+        assert core.gets("notifications/message")["params"] == {
+            "level": "info",
+            "logger": "helper",
+            "data": "done",
+        }
+        assert result(helper)["output"] == {}
+
+    def test_what_no_form_can_show_is_denied(self) -> None:
+        helper, _ = begun(self.POLICY)
+        asks(helper, capability="ui", method="ui", params={"kind": "custom", "factory": "x"})
+        error = result(helper)["error"]
+        assert (error["code"], error["details"]["reason"]) == ("denied", "no_ui")
+
+
+def test_an_mcp_server_that_says_our_words_is_refused() -> None:
+    desk = Desk()
+    desk.core()
+    service = desk.services["calc"]
+    service.says({"jsonrpc": "2.0", "id": 5, "method": "pi/host_call", "params": host_call()})
+    assert service.gets()["error"]["code"] == -32601
+    assert not desk.host.served
