@@ -1,7 +1,7 @@
-"""What an adapter is written with: typed functions become the tools of an MCP server, one line starts it.
+"""What an extension is written with: typed functions become tools, commands, resources and hooks; one line starts it.
 
-Owns the public names of the kit. `app` says what an adapter offers, `session` speaks the protocol,
-`serving` waits.
+Owns the public names of the kit. `app` says what an extension offers, the sessions speak MCP or Pi, `serving`
+waits, `testing` drives an extension without any process.
 
     from adapters import kit
 
@@ -17,11 +17,32 @@ Owns the public names of the kit. `app` says what an adapter offers, `session` s
         \"\"\"
         return f"Hello {name}! " * times
 
-    kit.run(app)
+    app.run()
 """
 
-from adapters.kit.app import App, Blob, Declined, Resource, Resources, ToolError
+from adapters.kit.app import App
+from adapters.kit.commands import Message
 from adapters.kit.context import Context
-from adapters.kit.serving import run
+from adapters.kit.errors import Cancelled, Declined, ToolError
+from adapters.kit.host import Host
+from adapters.kit.resources import Resource, Resources
+from adapters.kit.results import Blob
+from adapters.kit.serving import add_options, run
+from gateway.protocol.pi_messages import Requirement, Scope
 
-__all__ = ["App", "Blob", "Context", "Declined", "Resource", "Resources", "ToolError", "run"]
+__all__ = [
+    "App",
+    "Blob",
+    "Cancelled",
+    "Context",
+    "Declined",
+    "Host",
+    "Message",
+    "Requirement",
+    "Resource",
+    "Resources",
+    "Scope",
+    "ToolError",
+    "add_options",
+    "run",
+]

@@ -1,186 +1,262 @@
-"""What an adapter offers: its name, its tools with their schemas, its resources.
+"""What an extension offers: tools, commands, prompts, resources, and handlers of the host's events.
 
-Owns the turning of typed functions into tool descriptions and of arguments into calls. Knows no protocol
+Owns the registration of typed functions under these heads, and who is told when the offer changes. Knows no protocol
 version, no request and no transport.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import re
-import typing
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, cast
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
-from gateway.protocol.errors import Code
+from adapters.kit import functions
+from adapters.kit.commands import Command
+from adapters.kit.context import Forwarding
+from adapters.kit.errors import Json
+from adapters.kit.functions import Signature, read
+from adapters.kit.resources import Resources, Shelf, template
+from adapters.kit.results import output_schema
+from gateway.protocol.pi_messages import Requirement
 
-Json: TypeAlias = dict[str, Any]
+if TYPE_CHECKING:
+    from adapters.kit.testing import Testing
+
 F = TypeVar("F", bound=Callable[..., Any])
-
-_PARAMETER = re.compile(r"^\s+(\w+):\s+(.*)$")
-
-
-class ToolError(Exception):
-    """A call that failed in a way its caller should read: a result with `isError`, never a broken connection.
-
-    `details` are structured facts without secrets; they travel in `_meta` under `tieline/error`.
-    """
-
-    def __init__(self, code: Code, message: str, **details: Any) -> None:
-        super().__init__(message)
-        self.code: Code = code
-        self.details: Json = details
+List: TypeAlias = Literal["tools", "prompts", "resources"]
+Dialect: TypeAlias = Literal["mcp", "pi"]
 
 
-class Declined(ToolError):  # noqa: N818 - an answer, not a failure
-    """Somebody was asked and did not agree."""
+class Listener(Protocol):
+    """One connection, as the app sees it."""
 
-
-class Resource(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """One entry of `resources/list`. `size` is in bytes."""
-
-    uri: str
-    name: str
-    description: str = ""
-    mime_type: str = ""
-    size: int | None = None
-
-
-class Blob(msgspec.Struct, kw_only=True):
-    """The content of one resource: text, or bytes that are sent as base64."""
-
-    data: str | bytes
-    mime_type: str = ""
-
-
-class Resources(Protocol):
-    """What an adapter that has resources implements; called in a worker thread."""
-
-    def page(self, cursor: str | None) -> tuple[list[Resource], str | None]:
-        """One page and the cursor of the next one. Raises `ToolError` for a cursor it never gave."""
+    def changed(self, what: List) -> None:
+        """Tell that a list is another than it was."""
         ...
 
-    def read(self, uri: str) -> Blob:
-        """The content of one resource. Raises `ToolError`."""
+    def updated(self, uri: str) -> None:
+        """Tell that a resource has another content, where somebody wants to know."""
+        ...
+
+    def announce(self, event: str, data: Json) -> None:
+        """Tell that something has happened."""
+        ...
+
+    def log(self, level: str, data: Any) -> None:
+        """Send a log message that belongs to no call."""
         ...
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """One tool: its description as `tools/list` gives it, and how it is called."""
+    """One tool: its description as MCP's `tools/list` gives it, and how it is called."""
 
     describe: Json
-    function: Callable[..., Any]
-    arguments: type[msgspec.Struct]
-    context: str | None
-    """The parameter that takes the `Context`, if the function asks for it."""
-
-    async def call(self, arguments: Json, context: object) -> object:
-        """Call the function: a coroutine on the loop, any other in a worker thread.
-
-        Raises `msgspec.ValidationError` for arguments that do not fit, and whatever the function raises.
-        """
-        given = msgspec.structs.asdict(msgspec.convert(arguments, self.arguments))
-        if self.context:
-            given[self.context] = context
-        if inspect.iscoroutinefunction(self.function):
-            return await self.function(**given)
-        return await asyncio.to_thread(self.function, **given)
+    signature: Signature
 
 
 class App:
-    """An adapter: `App(name, version)`, then `@app.tool()` on every function that is to be a tool."""
+    """An extension: `App(name, version)`, decorated functions, then `app.run()`."""
 
     def __init__(
-        self, name: str, version: str, *, instructions: str = "", resources: Resources | None = None
+        self,
+        name: str,
+        version: str = "0",
+        *,
+        instructions: str = "",
+        resources: Resources | None = None,
+        needs: Sequence[str | Requirement] = (),
     ) -> None:
+        """`needs` are the capabilities of its host calls, or requirements with a scope: a Pi host wants to know."""
         self.name = name
         self.version = version
         self.instructions = instructions
-        self.resources = resources
+        self.needs = [
+            need if isinstance(need, Requirement) else Requirement(capability=need) for need in needs
+        ]
         self.tools: dict[str, Tool] = {}
+        self.commands: dict[str, Command] = {}
+        self.handlers: dict[str, Signature] = {}
+        self.resources = Shelf(resources)
+        self.completions: dict[tuple[str, str], Callable[..., Any]] = {}
         self.closers: list[Callable[[], Awaitable[None]]] = []
+        self.listeners: list[Listener] = []
+        """The connections that are open."""
+        self.log = logging.Logger(name)
+        """Goes to the host, in the course of a call as part of that; to stderr where there is no host yet."""
+        self.log.addHandler(Forwarding(self.listeners))
 
     def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
         """Have `closer` awaited before the process ends, however it is asked to."""
         self.closers.append(closer)
 
-    def tool(
-        self, *, read_only: bool = False, destructive: bool = False, title: str = ""
-    ) -> Callable[[F], F]:
-        """Offer a function as a tool under its own name.
+    @overload
+    def tool(self, function: F, /) -> F: ...
 
-        Its parameters must be annotated: they become the input schema, with the texts of the docstring's
-        `Args:`, or of a `msgspec.Meta(description=...)` in the annotation. A parameter annotated `kit.Context`
-        is given the context of the call. A returned `msgspec.Struct` becomes structured content with an output
-        schema; its text is what its `text()` gives, or its JSON.
+    @overload
+    def tool(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str = "",
+        read_only: bool = False,
+        destructive: bool = False,
+        title: str = "",
+    ) -> Callable[[F], F]: ...
+
+    def tool(
+        self,
+        function: F | None = None,
+        /,
+        *,
+        name: str = "",
+        read_only: bool = False,
+        destructive: bool = False,
+        title: str = "",
+    ) -> F | Callable[[F], F]:
+        """Offer a function as a tool, under its own name unless given.
+
+        Its parameters must be annotated: they become the input schema, with the texts of the docstring's `Args:`, or
+        of a `msgspec.Meta(description=...)` in the annotation. A parameter annotated `kit.Context` or `kit.Host` is
+        given by the kit. A returned struct, dataclass, dict or list becomes structured content with an output schema;
+        its text is what its `text()` gives, or its JSON. A returned `kit.Blob` is a picture or a sound.
+
+        Raises `TypeError` for a parameter without annotation.
         """
 
         def register(function: F) -> F:
-            tool = describe(function, read_only=read_only, destructive=destructive, title=title)
-            self.tools[cast("str", tool.describe["name"])] = tool
+            signature = read(function, name)
+            described: Json = {
+                "name": signature.name,
+                "description": signature.about,
+                "inputSchema": signature.schema,
+            }
+            if title:
+                described["title"] = title
+            if (schema := output_schema(signature.returns)) is not None:
+                described["outputSchema"] = schema
+            described["annotations"] = {"readOnlyHint": read_only, "openWorldHint": False}
+            if not read_only:
+                described["annotations"]["destructiveHint"] = destructive
+            self.tools[signature.name] = Tool(described, signature)
+            self._changed("tools")
+            return function
+
+        return register(function) if function is not None else register
+
+    @overload
+    def command(self, function: F, /) -> F: ...
+
+    @overload
+    def command(self, function: None = None, /, *, name: str = "") -> Callable[[F], F]: ...
+
+    def command(self, function: F | None = None, /, *, name: str = "") -> F | Callable[[F], F]:
+        """Offer a function as a command, `/name words…`; in MCP as a prompt.
+
+        Words become its arguments in order, turned into numbers where these are wanted; the last one takes all that
+        are left. What it returns is shown.
+        """
+        return self._command(function, name, "command")
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+
+    @overload
+    def prompt(self, function: None = None, /, *, name: str = "") -> Callable[[F], F]: ...
+
+    def prompt(self, function: F | None = None, /, *, name: str = "") -> F | Callable[[F], F]:
+        """Offer a function as a prompt; in Pi as a command. It returns the text, or `kit.Message`s."""
+        return self._command(function, name, "prompt")
+
+    def resource(self, uri: str, *, name: str = "", mime_type: str = "text/plain") -> Callable[[F], F]:
+        """Offer what a function returns under a URI: text, bytes, a `kit.Blob`, or anything else as JSON.
+
+        In a template, `{name}` stands for one segment and `{+name}` for the rest of a path; they are the function's
+        arguments. Only MCP has resources. Raises `TypeError` where variables and arguments differ.
+        """
+
+        def register(function: F) -> F:
+            self.resources.templates[uri] = template(uri, function, name=name, mime_type=mime_type)
+            self._changed("resources")
             return function
 
         return register
 
+    def completion(self, of: str, argument: str) -> Callable[[F], F]:
+        """Have a function complete an argument of a prompt, a command or a resource template.
 
-def describe(function: Callable[..., Any], *, read_only: bool, destructive: bool, title: str) -> Tool:
-    """Make a tool of a function. Raises `TypeError` for a parameter without annotation."""
-    name = function.__name__
-    hints = typing.get_type_hints(function, include_extras=True)
-    summary, texts = _read_docstring(inspect.getdoc(function) or "")
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    context: str | None = None
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name not in hints:
-            raise TypeError(f"{name}: parameter {parameter.name} has no annotation")
-        hint = hints[parameter.name]
-        if getattr(hint, "__name__", "") == "Context":
-            context = parameter.name
-            continue
-        if text := texts.get(parameter.name):
-            hint = Annotated[hint, msgspec.Meta(description=text)]
-        needed = parameter.default is inspect.Parameter.empty
-        fields.append((parameter.name, hint) if needed else (parameter.name, hint, parameter.default))
-    arguments = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
-    described: Json = {"name": name, "description": summary, "inputSchema": _schema(arguments)}
-    if title:
-        described["title"] = title
-    returned = hints.get("return")
-    if isinstance(returned, type) and issubclass(returned, msgspec.Struct):
-        described["outputSchema"] = _schema(returned)
-    described["annotations"] = {"readOnlyHint": read_only, "openWorldHint": False}
-    if not read_only:
-        described["annotations"]["destructiveHint"] = destructive
-    return Tool(
-        describe=described,
-        function=function,
-        arguments=arguments,
-        context=context,
-    )
+        It takes what was typed so far and, if it has a second parameter, the other arguments; it returns values, best
+        first. An argument that is a `Literal` or a `bool` needs none. `of` is the name or the template's URI.
+        """
 
+        def register(function: F) -> F:
+            self.completions[of, argument] = function
+            return function
 
-def _schema(kind: type[msgspec.Struct]) -> Json:
-    """The schema of a struct with the struct itself at the root, since MCP wants `type: object` there."""
-    (root,), others = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
-    schema: Json = dict(others.pop(root["$ref"].rpartition("/")[2])) if "$ref" in root else root
-    schema.pop("title", None)
-    return {**schema, "$defs": others} if others else schema
+        return register
 
+    def on(self, event: str) -> Callable[[F], F]:
+        """Have a function called at an event of the host: `session_start`, `tool_call`, `tool_result`, …
 
-def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description and the texts of the parameters, from a docstring with an `Args:` section."""
-    summary, _, section = text.partition("\nArgs:\n")
-    texts: dict[str, str] = {}
-    current = ""
-    for line in section.splitlines():
-        if line.strip() and not line[0].isspace():
-            break
-        if (found := _PARAMETER.match(line)) and len(line) - len(line.lstrip()) <= 4:
-            current = found[1]
-            texts[current] = found[2].strip()
-        elif current and line.strip():
-            texts[current] += " " + line.strip()
-    return summary.strip(), texts
+        It is given the event's data, as its annotation says (a dict, or a struct of the members that it reads), and
+        returns its decision, such as `{"block": True, "reason": "…"}`, or None for no opinion. What it raises is its
+        fault, and what that means is the host's to say. In MCP there are `session_start` and `session_shutdown` alone.
+        """
+
+        def register(function: F) -> F:
+            signature = read(function, f"on_{event}")
+            if event in self.handlers:
+                raise TypeError(f"{event} has a handler: {self.handlers[event].function.__name__}")
+            if len(functions.members_of(signature)) > 1:
+                raise TypeError(f"{function.__name__}: a handler takes the event, and what the kit gives")
+            self.handlers[event] = signature
+            return function
+
+        return register
+
+    def updated(self, uri: str) -> None:
+        """Tell whoever has subscribed to a resource that it has another content."""
+        for listener in self.listeners:
+            listener.updated(uri)
+
+    def announce(self, event: str, data: Mapping[str, Any]) -> None:
+        """Tell every host that something has happened: a log entry with the event's name and its data."""
+        for listener in self.listeners:
+            listener.announce(event, dict(data))
+
+    def run(self, arguments: Sequence[str] | None = None) -> None:
+        """Serve until the other side has gone, or a signal comes.
+
+        `--dialect mcp` (the usual one) or `pi`; `--listen stdio` (the usual), `unix:PATH` or `ws://127.0.0.1:PORT`.
+        They are read from `arguments`, from the command line where there are none.
+        """
+        from adapters.kit import serving  # it knows the sessions, which know the app
+
+        serving.run_from(self, arguments)
+
+    def testing(self, dialect: Dialect = "pi", **host: Any) -> AbstractAsyncContextManager[Testing]:
+        """Drive it in memory, over real messages of the dialect: `async with app.testing() as ext: …`.
+
+        `host` are what stands for the host's side, see `adapters.kit.testing.Testing`.
+        """
+        from adapters.kit.testing import drive  # it knows the sessions, which know the app
+
+        return drive(self, dialect, **host)
+
+    def _command(
+        self, function: F | None, name: str, kind: Literal["command", "prompt"]
+    ) -> F | Callable[[F], F]:
+        def register(function: F) -> F:
+            signature = read(function, name)
+            self.commands[signature.name] = Command(signature, kind)
+            self._changed("prompts")
+            return function
+
+        return register(function) if function is not None else register
+
+    def _changed(self, what: List) -> None:
+        for listener in self.listeners:
+            listener.changed(what)

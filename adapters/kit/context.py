@@ -1,139 +1,148 @@
-"""What a running call may say and ask: progress, log messages, a question to the person behind the caller.
+"""What a running call may say and ask: progress, log messages, a question to the person behind the caller, the host.
 
-Owns the two ways of asking. In the handshake era a question is a request of our own. In the stateless era it
-ends this leg of the call (`InputRequired`), and the next leg runs the function from its start with the answer
-at hand: tools ask before they act. What was answered so far travels in `requestState`, sealed and bound to
-that very call.
+Owns the names under which an extension finds these in either dialect. How they are said is the session's.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-import secrets
+import asyncio
+import logging
+import sys
+from collections.abc import Coroutine, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from adapters.kit.app import Declined, Json, ToolError
-from gateway.protocol import mcp
+from adapters.kit.errors import Cancelled, Json, ToolError
+from adapters.kit.functions import Injected
+from adapters.kit.host import Host, OnChunk
 
 if TYPE_CHECKING:
-    from transports.base import Id
+    from adapters.kit.app import Listener
 
 Form = TypeVar("Form", bound=msgspec.Struct)
+T = TypeVar("T")
+
+current: ContextVar[Context | None] = ContextVar("current", default=None)
+"""The call in whose course something happens."""
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
-    """A request that is answered with a JSON-RPC error."""
+class Course(Protocol):
+    """One running call, as a dialect has it. `progress` and `log` may be called from any thread."""
 
-    def __init__(self, code: int, message: str, data: Json | None = None) -> None:
-        super().__init__(message)
-        self.error: Json = {"code": code, "message": message} | ({"data": data} if data else {})
-
-
-class InputRequired(Exception):  # noqa: N818 - an answer, not a failure of ours
-    """A leg of a call that ends with a question."""
-
-    def __init__(self, key: str, request: Json) -> None:
-        super().__init__(key)
-        self.key, self.request = key, request
-
-
-class Speaker(Protocol):
-    """The connection, as a call sees it."""
-
-    def tell(self, method: str, params: Json) -> None:
-        """Send a notification, from any thread."""
+    @property
+    def lane(self) -> str:
+        """The logical actor behind the call, empty where nobody said."""
         ...
 
-    async def ask(self, method: str, params: Json) -> Json:
-        """Send a request of our own and wait for its result."""
+    @property
+    def facts(self) -> Json:
+        """What the host told with this call: `cwd`, `session`, … in Pi."""
         ...
 
-
-class Context:
-    """One running call. `progress` and `log` may be called from any thread."""
-
-    def __init__(
-        self, speaker: Speaker, caller: Json, *, token: Id | None, level: str, answers: Json | None
-    ) -> None:
-        self.cancelled = False
-        """True once nobody waits for the result; code in worker threads looks at it between two steps."""
-        self.answers = answers
-        """What earlier legs were answered; None in the handshake era."""
-        self._speaker, self._caller, self._token, self._level = speaker, caller, token, level
-        self._asked = 0
-        self._progress = -1.0
-
-    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell how far the call is. Dropped unless the caller asked for it and `done` has grown."""
-        if self._token is None or done <= self._progress or self.cancelled:
-            return
-        self._progress = done
-        params: Json = {"progressToken": self._token, "progress": done}
-        params |= {"total": total} if total is not None else {}
-        params |= {"message": message} if message else {}
-        self._speaker.tell("notifications/progress", params)
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Tell how far the call is."""
+        ...
 
     def log(self, level: str, data: Any) -> None:
-        """Send a log message, if the caller wants to hear this level."""
-        if self._level and mcp.wants_level(self._level, level):
-            self._speaker.tell("notifications/message", {"level": level, "data": data})
+        """Send a log message."""
+        ...
+
+    async def fill_in(self, message: str, form: Json) -> Json:
+        """Have a person fill in a flat form. Raises `Declined` where they do not, else `ToolError`."""
+        ...
+
+    async def call(
+        self, method: str, params: Json, timeout_s: float | None, on_chunk: OnChunk | None
+    ) -> Json:
+        """Make a host call. Raises `ToolError`."""
+        ...
+
+
+class Context(Injected):
+    """One running call. `progress`, `log`, `check` and `wait` may be called from any thread."""
+
+    def __init__(self, course: Course) -> None:
+        self.cancelled = False
+        """True once nobody waits for the result; code in worker threads looks at it between two steps."""
+        self.host = Host(course)
+        self._course = course
+        self._loop = asyncio.get_running_loop()
+        self._done = -1.0
+
+    @classmethod
+    def of(cls, context: Context) -> Context:
+        """The context itself."""
+        return context
+
+    @property
+    def lane(self) -> str:
+        """The logical actor behind the call, empty where nobody said."""
+        return self._course.lane
+
+    @property
+    def facts(self) -> Json:
+        """What the host told with this call: `cwd`, `session`, `model`, … in Pi; nothing in MCP."""
+        return self._course.facts
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell how far the call is. Dropped unless `done` has grown and somebody listens."""
+        if done > self._done and not self.cancelled:
+            self._done = done
+            self._course.progress(done, total, message)
+
+    def log(self, level: str, data: Any) -> None:
+        """Send a log message, a text or any JSON, if the caller wants to hear this level (those of MCP)."""
+        self._course.log(level, data)
+
+    def check(self) -> None:
+        """In a worker thread: raise `Cancelled` once nobody waits for the result. A coroutine is just cancelled."""
+        if self.cancelled:
+            raise Cancelled
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """In a worker thread: have the loop do something and wait for it, as in `ctx.wait(ctx.host.call(…))`."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def elicit(self, message: str, form: type[Form]) -> Form:
         """Ask the person behind the caller to fill in a flat form.
 
         Raises `Declined` where they do not, `ToolError` (`denied`) where the caller can ask nobody.
         """
-        can = self._caller.get("elicitation")
-        if can is None or (can and "form" not in can):
-            raise ToolError(
-                "denied", "a confirmation is needed, and this client cannot ask for one (elicitation)"
-            )
         schema = msgspec.json.schema_components((form,), ref_template="{name}")[1][form.__name__]
         wanted = {name: schema[name] for name in ("type", "properties", "required") if name in schema}
-        request: Json = {"mode": "form", "message": message, "requestedSchema": wanted}
-        self._asked += 1
-        key = f"ask{self._asked}"
-        if self.answers is None:
-            answer = await self._speaker.ask("elicitation/create", request)
-        elif key in self.answers:
-            answer = self.answers[key]
-        else:
-            raise InputRequired(key, {"method": "elicitation/create", "params": request})
-        if answer.get("action") != "accept":
-            raise Declined("denied", f"not done: the question was answered with {answer.get('action')!r}")
+        answer = await self._course.fill_in(message, wanted)
         try:
-            return msgspec.convert(answer.get("content") or {}, form)
+            return msgspec.convert(answer, form)
         except msgspec.ValidationError as fault:
             raise ToolError("invalid_request", f"the answer does not fit the form: {fault}") from None
 
 
-class Seal:
-    """Makes and opens `requestState`. The key is this process's own: a state does not outlive it."""
+_LEVELS = (
+    (logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"), (logging.INFO, "info"),
+)  # fmt: skip
 
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
 
-    def close(self, call: object, answers: Json) -> str:
-        """The state that holds `answers`, good for `call` alone."""
-        held = msgspec.json.encode(answers)
-        return base64.urlsafe_b64encode(self._sign(call, held) + held).decode()
+class Forwarding(logging.Handler):
+    """Sends records of the standard library's logging to the host."""
 
-    def open(self, call: object, state: str) -> Json:
-        """The answers in a state. Raises `Refused` for one that was changed or belongs to another call."""
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        super().__init__()
+        self._listeners = listeners
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send one record; to stderr where there is nobody."""
+        level = next((name for number, name in _LEVELS if record.levelno >= number), "debug")
+        context = current.get()
         try:
-            sealed = base64.urlsafe_b64decode(state)
-        except ValueError:
-            sealed = b""
-        if not hmac.compare_digest(sealed[:32], self._sign(call, sealed[32:])):
-            raise Refused(
-                -32602, "requestState is missing, was changed, or belongs to another call or process"
-            )
-        return msgspec.json.decode(sealed[32:], type=dict[str, Any])
-
-    def _sign(self, call: object, held: bytes) -> bytes:
-        bound = hashlib.sha256(msgspec.json.encode(call, order="deterministic")).digest()
-        return hmac.digest(self._key, bound + held, "sha256")
+            text = self.format(record)
+            if context is not None:
+                context.log(level, text)
+            elif self._listeners:
+                for listener in self._listeners:
+                    listener.log(level, text)
+            else:
+                sys.stderr.write(f"{record.name}: {level}: {text}\n")
+        except Exception:  # noqa: BLE001 - to log must not fail what logs
+            self.handleError(record)

@@ -13,7 +13,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
 from adapters import kit
-from adapters.kit.session import Session
+from adapters.kit.mcp_session import McpSession
 from transports.base import Id, Stamp
 
 T = TypeVar("T")
@@ -80,8 +80,8 @@ class Wire:
     queued_bytes = 0
 
     def __init__(self, app: kit.App) -> None:
-        self.session = Session(app)
-        self.session.link = self
+        self.session = McpSession(app)
+        self.session.opened(self)
         self.heard: list[Json] = []
         self._news = asyncio.Event()
 

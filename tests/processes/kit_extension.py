@@ -1,0 +1,72 @@
+"""An extension of the kit, as anybody would write one: started with `--dialect mcp` or `--dialect pi`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from adapters import kit
+
+app = kit.App("kitten", "1.0")
+told = Path(sys.argv.pop(1))
+
+
+def tell(what: str) -> None:
+    with told.open("a") as file:
+        file.write(f"{what}\n")
+
+
+@app.tool(read_only=True, title="Add")
+def add(a: int, b: int = 1, unit: Literal["m", "km"] = "m") -> dict[str, str]:
+    """Add two lengths.
+
+    Args:
+        a: The one.
+    """
+    return {"sum": f"{a + b} {unit}"}
+
+
+@app.tool
+def crash() -> str:
+    """Crash."""
+    raise RuntimeError("secret detail")
+
+
+@app.tool
+async def wait(ctx: kit.Context) -> str:
+    """Wait to be cancelled."""
+    ctx.progress(1, 3, "one")
+    ctx.progress(2, 3, "two")
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        tell("cancelled")
+        raise
+    return "never"
+
+
+@app.tool
+async def ask(host: kit.Host) -> Any:
+    """Have the host do something that no host here does."""
+    await host.call("session", {"op": "none"})
+
+
+@app.command
+def greet(words: str) -> str:
+    """Greet."""
+    return f"hello {words}"
+
+
+@app.on("session_start")
+def start() -> None:
+    tell("session_start")
+
+
+@app.on("session_shutdown")
+def end() -> None:
+    tell("session_shutdown")
+
+
+app.run()
