@@ -17,6 +17,8 @@ from gateway.policy.decide import Answer, Decision, Facts
 
 SCHEMA: Final = "tieline.policy.v1"
 _HASHED: Final = ("paths", "env")
+_QUOTING: Final = ("call", "fault")
+"""Layers whose `why` may quote what the extension has sent."""
 
 
 class RecordedError(ValueError):
@@ -83,8 +85,13 @@ def answer_of(x: Mapping[str, Any]) -> Answer | None:
 
 
 def log_data(x: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `data` of the line `policy.decision`: a frame's `x`, with hashes for paths, project and names."""
+    """Return the `data` of the line `policy.decision`: a frame's `x`, with hashes for paths, project and names.
+
+    Takes any `x` that says it is a decision, also one with other members than those of `x_of`.
+    """
     data = dict(x)
+    if data.get("layer") in _QUOTING:
+        data.pop("why", None)
     facts = data.get("facts")
     need = cast(dict[str, Any], facts).get("need") if isinstance(facts, dict) else None
     if isinstance(need, dict):

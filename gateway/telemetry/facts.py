@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
+from gateway.policy import record
 from gateway.protocol import mcp, trace
 from gateway.protocol.canonical import NotCanonicalError, params_hash
 from gateway.protocol.log import clean
@@ -24,12 +25,29 @@ BIG_BYTES: Final = 32 * 1024
 TOLD: Final = frozenset(
     (
         "life", "pid", "code", "signal", "era", "version", "reason", "asked", "in_flight", "bytes",
-        "notifications", "decision", "capability", "mode", "point", "source",
+        "notifications", "decision", "capability", "mode", "point", "source", "took_ns", "deadline_ms", "fault",
+        "passed", "mutes", "unmutes",
     )
 )  # fmt: skip
 """Members of a frame's `x` that are told on, where they are scalars."""
 
+PI: Final = b'"io.tieline/pi"'
+"""What the greeting of a peer holds that speaks the Pi dialect."""
+HOST_CALL: Final = "pi/host_call"
+EVENT_HOOK: Final = "pi/event_hook"
+
 _WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
+
+
+class HostCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is told of a host call beside its frame: never its params."""
+
+    call_id: str
+    capability: str
+    """As the extension states it."""
+    verb: str
+    """The connector's method."""
+    timeout_ms: int | None = None
 
 
 class Facts(msgspec.Struct, kw_only=True, gc=False):
@@ -53,7 +71,9 @@ class Facts(msgspec.Struct, kw_only=True, gc=False):
     """Whether the gateway itself made the message."""
     size: int = 0
     params_hash: str = ""
-    """Of the params as they are recorded; empty where they have none or nobody asked."""
+    """Of the params as they are recorded, for a host call of its connector's method and params; empty where they have
+    none or nobody asked."""
+    host_call: HostCall | None = None
     trace: TraceContext | None = None
     version: str = ""
     """The protocol version that the message names."""
@@ -64,8 +84,10 @@ class Facts(msgspec.Struct, kw_only=True, gc=False):
     reason: str = ""
     is_tool_error: bool = False
     is_input_required: bool = False
+    is_pi: bool = False
+    """Whether it is the greeting of a Pi extension."""
     x: dict[str, Any] = {}
-    """Of the frame's own `x`, the members in `TOLD`."""
+    """Of the frame's own `x`, the members in `TOLD`; of a decision of the policy, what `policy.record` tells of it."""
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -81,6 +103,14 @@ class _Params(msgspec.Struct, gc=False):
 
 class _Request(msgspec.Struct, gc=False):
     params: Raw = Raw(b"")
+
+
+class _Hosted(msgspec.Struct, gc=False):
+    call_id: Any = None
+    capability: Any = None
+    method: Any = None
+    params: Raw = Raw(b"{}")
+    timeout_ms: Any = None
 
 
 class _Result(msgspec.Struct, gc=False):
@@ -112,6 +142,7 @@ _params = msgspec.json.Decoder(_Params)
 _answer = msgspec.json.Decoder(_Answer)
 _refusal = msgspec.json.Decoder(_Refusal)
 _data = msgspec.json.Decoder(_Data)
+_hosted = msgspec.json.Decoder(_Hosted)
 
 
 def facts_of(frame: Frame, body: bytes, *, hashed: bool) -> Facts:
@@ -137,12 +168,14 @@ def facts_of(frame: Frame, body: bytes, *, hashed: bool) -> Facts:
         size=len(body),
     )
     if frame.x:
-        facts.x = _told(frame.x)
+        is_decision = frame.kind == "policy" and record.is_decision(frame.x)
+        facts.x = record.log_data(frame.x) if is_decision else _told(frame.x)
     try:
         if frame.kind == "request":
             _read_request(facts, frame, body, hashed=hashed)
         elif frame.kind == "response":
             _read_answer(facts, body)
+            facts.is_pi = frame.method == "initialize" and PI in body
         elif frame.kind == "error":
             _read_error(facts, body)
     except (msgspec.DecodeError, NotCanonicalError, RecursionError):
@@ -160,8 +193,25 @@ def _read_request(facts: Facts, frame: Frame, body: bytes, *, hashed: bool) -> N
             state = "" if b"[REDACTED" in params and "[REDACTED" in str(meta.tracestate) else meta.tracestate
             facts.trace = trace.read(meta.traceparent, state, meta.baggage)
             facts.version = _word(meta.version)
-    if hashed:
+    if frame.method == HOST_CALL:
+        _read_host_call(facts, params, hashed=hashed)
+    elif hashed:
         facts.params_hash = params_hash(frame.method or "", params)
+
+
+def _read_host_call(facts: Facts, params: bytes, *, hashed: bool) -> None:
+    """A host call is hashed as its extension has made it: without the envelope in which it has come."""
+    hosted = _hosted.decode(params)
+    verb = hosted.method if isinstance(hosted.method, str) else ""
+    is_count = isinstance(hosted.timeout_ms, int) and not isinstance(hosted.timeout_ms, bool)
+    facts.host_call = HostCall(
+        call_id=clean(str(hosted.call_id or "")),
+        capability=clean(str(hosted.capability or "")),
+        verb=clean(verb),
+        timeout_ms=hosted.timeout_ms if is_count else None,
+    )
+    if hashed:
+        facts.params_hash = params_hash(verb, bytes(hosted.params))
 
 
 def _read_answer(facts: Facts, body: bytes) -> None:

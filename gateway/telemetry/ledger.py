@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway.protocol import log
 from gateway.protocol.log import Correlation, Entry, Level, Source
-from gateway.telemetry.facts import Facts, facts_of, target_of
+from gateway.telemetry.facts import EVENT_HOOK, Facts, facts_of, target_of
 from gateway.telemetry.operations import Operation, Scene, Tracker
 from recordings.errors import MissingBlobError
 from recordings.reader import Recording
@@ -29,6 +29,8 @@ _LIFE: Final = {
     "close": ("extension.close", "extension connection ended"),
     "fault": ("extension.fault", "extension connection failed"),
 }
+
+_EVENTS: Final = {"tools/call": ("tool_call", "tool call"), EVENT_HOOK: ("event_hook", "event hook")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +51,15 @@ class Ledger:
         self._writer = writer
         self._put = put
         self._source = Source(component="runtime", host=writer.host, pid=writer.pid)
+        self._host_calls: dict[int, Operation] = {}
+        """Those that have not ended, by their frames: decisions about them name the same ids."""
 
     def started(self, operation: Operation) -> None:
         """A request has come, or is about to be sent."""
         if not _is_told(operation):
             return
+        if operation.host_call is not None:
+            self._host_calls[operation.seq] = operation
         event, what = _named(operation)
         data = _about(operation)
         if operation.params_hash:
@@ -66,8 +72,11 @@ class Ledger:
         """It has its answer, or will have none."""
         if not _is_told(operation) or operation.end is None:
             return
+        self._host_calls.pop(operation.seq, None)
         event, what = _named(operation)
         data = _about(operation)
+        if operation.host_call is not None and operation.params_hash:
+            data["params_hash"] = operation.params_hash
         data["duration_ms"] = round(operation.took_ns / 1e6, 3)
         data["is_error"] = bool(operation.error)
         if operation.error:
@@ -86,15 +95,25 @@ class Ledger:
             level: Level = "error" if facts.kind == "fault" else "warn" if failed else "info"
             self._entry(facts.at, level, event, message, facts.peer, {}, _of(facts))
         elif facts.kind == "policy":
-            decision = str(facts.x.get("decision", "") or "taken")
-            level = "warn" if decision.startswith("den") else "info"
-            self._entry(facts.at, level, "policy.decision", f"policy decision: {decision}", facts.peer,
-                        _frame_ids(facts), _of(facts))  # fmt: skip
+            self._decided(facts)
         elif facts.kind == "hook":
-            self._entry(facts.at, "info", "event_hook.end", "hook has answered", facts.peer,
-                        {"event_id": f"event-{facts.seq}"}, _of(facts))  # fmt: skip
+            level = "warn" if facts.x.get("fault") else "info"
+            self._entry(facts.at, level, "hook.decision", f"hook decision: {facts.x.get('decision') or 'none'}",
+                        facts.peer, _hook_ids(facts), _of(facts))  # fmt: skip
         elif facts.kind == "drop" and facts.re is None:
             self._entry(facts.at, "warn", "messages.dropped", "messages dropped", facts.peer, {}, _of(facts))
+
+    def _decided(self, facts: Facts) -> None:
+        """The policy, or somebody who was asked, has said what may happen."""
+        decision = str(facts.x.get("decision", "") or "taken")
+        level: Level = "warn" if decision.startswith("den") or facts.x.get("warn") else "info"
+        ids, data = _frame_ids(facts), _of(facts)
+        call = self._host_calls.get(facts.parent) if facts.parent is not None else None
+        if call is not None:
+            ids = _ids(call)
+            if call.params_hash:
+                data["params_hash"] = call.params_hash
+        self._entry(facts.at, level, "policy.decision", f"policy decision: {decision}", facts.peer, ids, data)
 
     def missed(self, at: int, frames: int) -> None:
         """So many frames came too fast to be told of; the recording has them."""
@@ -165,18 +184,29 @@ def entries_of(recording: Recording, writer: Writer) -> Iterator[Entry]:
 
 def _is_told(operation: Operation) -> bool:
     """Whether an operation is an extension's: the gateway's own legs and questions tell nothing more."""
+    if operation.method == EVENT_HOOK:
+        return operation.side == "client" and bool(operation.other)
     return operation.side == "server" and bool(operation.peer)
 
 
 def _named(operation: Operation) -> tuple[str, str]:
-    if operation.method == "tools/call":
-        return "tool_call", "tool call"
-    return "request", "request"
+    if operation.host_call is not None:
+        return "host_call", "host call"
+    if operation.is_command:
+        return "slash_command", "slash command"
+    return _EVENTS.get(operation.method, ("request", "request"))
 
 
 def _about(operation: Operation) -> dict[str, Any]:
     what, target = target_of(operation.method, operation.name)
     data: dict[str, Any] = {"method": operation.method}
+    if operation.host_call is not None:
+        call = operation.host_call
+        data = {"capability": call.capability, "method": call.verb}
+        if call.timeout_ms is not None:
+            data["timeout_ms"] = call.timeout_ms
+    elif operation.method == EVENT_HOOK:
+        data["hook"] = operation.name
     if what:
         data[what] = target
     if operation.lane:
@@ -208,12 +238,25 @@ def _ids(operation: Operation) -> dict[str, str]:
         ids["rpc_id"] = operation.id
     if operation.method == "tools/call":
         ids["tool_call_id"] = f"tool-{operation.seq}"
+    elif operation.is_command:
+        ids["slash_command_id"] = f"slash-{operation.seq}"
+    elif operation.method == EVENT_HOOK:
+        ids["event_id"] = f"event-{operation.seq}"
+    elif operation.host_call is not None:
+        ids["host_call_id"] = operation.host_call.call_id
+        if operation.asked_by is not None:
+            ids["tool_call_id"] = f"tool-{operation.asked_by}"
     return ids
 
 
 def _frame_ids(facts: Facts) -> dict[str, str]:
     about = facts.parent if facts.parent is not None else facts.re
     return {"tool_call_id": f"tool-{about}"} if about is not None else {}
+
+
+def _hook_ids(facts: Facts) -> dict[str, str]:
+    ids = {"event_id": f"event-{facts.re if facts.re is not None else facts.seq}"}
+    return ids if facts.parent is None else {**ids, "tool_call_id": f"tool-{facts.parent}"}
 
 
 def _of(facts: Facts) -> dict[str, Any]:

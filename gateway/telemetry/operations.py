@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from gateway.protocol import trace
 from gateway.protocol.trace import TraceContext
-from gateway.telemetry.facts import Facts
+from gateway.telemetry.facts import Facts, HostCall
 
 Side: TypeAlias = Literal["server", "client"]
 REMEMBERED = 4096
@@ -61,6 +61,11 @@ class Operation:
     state: str = ""
     baggage: str = ""
     version: str = ""
+    is_command: bool = False
+    """Whether a prompt is the command of a Pi extension."""
+    host_call: HostCall | None = None
+    asked_by: int | None = None
+    """The frame of the tool call in whose course an extension has made a host call, where that is known."""
     # What is known once it has ended:
     end: int | None = None
     answer_size: int = 0
@@ -111,6 +116,8 @@ class Tracker:
         self._versions: dict[str, str] = {}
         """By peer; the core's is under the empty name."""
         self._is_legacy = False
+        self._pi: set[str] = set()
+        """Peers that speak the Pi dialect."""
         self.last = 0
 
     def see(self, facts: Facts) -> None:
@@ -200,6 +207,9 @@ class Tracker:
             state=where.state if where else "",
             baggage=where.baggage if where else "",
             version=facts.version or self._versions.get(other, ""),
+            is_command=facts.method == "prompts/get" and facts.peer in self._pi,
+            host_call=facts.host_call,
+            asked_by=facts.parent if facts.host_call is not None else None,
         )
 
     # Ends
@@ -208,6 +218,8 @@ class Tracker:
         operation = self.open.get(facts.re) if facts.re is not None else None
         if operation is None:
             return
+        if facts.is_pi and facts.peer:
+            self._pi.add(facts.peer)
         if operation.method == "initialize" and facts.version:
             self._versions[operation.other] = operation.version = facts.version
         if facts.way == "peer>" and operation.side == "server":
