@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)", re.ASCII)
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _USUAL_URL = re.compile(
-    r"(https?)://([a-z][a-z0-9.-]*[a-z])(?::([0-9]{1,5}))?(?:[/?#][!-\[\]-~]*)?", re.ASCII
+    r"(https?)://([a-z][a-z0-9.-]*[a-z])(?::([0-9]{1,4}))?(?:[/?#][!-\[\]-~]*)?", re.ASCII
 )
 """What every parser reads alike: of most URLs nothing else has to be looked at."""
 
