@@ -32,6 +32,7 @@ _PROGRAMS: Final = {
     "server-filesystem": "@modelcontextprotocol/server-filesystem/dist/index.js",
     "server-memory": "@modelcontextprotocol/server-memory/dist/index.js",
     "pi": "@earendil-works/pi-coding-agent/dist/bundle/cli.js",
+    "pi-tools": "@earendil-works/pi-coding-agent/dist/core/tools/index.js",
     "pi-session-manager": "@earendil-works/pi-coding-agent/dist/core/session-manager.js",
 }
 

@@ -26,6 +26,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
     output_bytes: int = 4 * MIB
     """Of what a command says on stdout and stderr together; at more it is ended."""
+    shell_bytes: int = 64 * MIB
+    """Of what a line for the shell says, of which the end is shown; at more it is ended."""
     processes: int = 256
     """Of one command at the same time, itself counted."""
     exec_s: float = 120.0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from gateway.runtime.host.base import Connector
 from gateway.runtime.host.exec import Exec
 from gateway.runtime.host.fs import Fs
+from gateway.runtime.host.tool import Tool
 from gateway.runtime.host.workers import Workers
 
 
@@ -27,4 +28,4 @@ class Ports:
 def connectors(ports: Ports) -> dict[str, Connector]:
     """Return the connectors by the method that each serves."""
     workers = Workers()
-    return {"exec": Exec(ports.environ), "fs": Fs(workers)}
+    return {"exec": Exec(ports.environ), "fs": Fs(workers), "tool": Tool(workers, ports.environ)}
