@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +16,10 @@ from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, console, counted, 
 from gateway.config import Config, ConfigError, find_config, load
 
 if TYPE_CHECKING:
+    from gateway.calls.pi.overview import Overview
     from gateway.config.discovery import Discovery, Found
     from gateway.config.extension_manifest import ExtensionManifest
+    from gateway.runtime.reports import PeerReport
 
 _SCOPES = {"config": "configuration", "project": "project", "user": "user"}
 
@@ -28,14 +30,22 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True, rich_markup_mode=None, help="Find, check and trust Pi extensions."
     )
 
-    @extensions.command(epilog=examples("tieline extensions show", "tieline extensions show --json"))
-    def show(config: ConfigArgument = None, json: JsonOption = False) -> int:
+    @extensions.command(epilog=examples("tieline extensions show", "tieline extensions show --start --json"))
+    def show(
+        config: ConfigArgument = None,
+        start: Annotated[
+            bool, typer.Option("--start", help="Start each one, and show what it registers.")
+        ] = False,
+        json: JsonOption = False,
+    ) -> int:
         """Show every extension that is found, from where, and why one is not served.
 
-        Looks where `tieline run --extensions` looks. Ends with 1 if anything that was found is broken.
+        Looks where `tieline run --extensions` looks. With `--start`, what each registers is shown too, and what
+        collides: tools, commands, hooks, shortcuts, flags, renderers, providers, capabilities. Ends with 1 if anything
+        is broken.
         """
-        _, found = look(config)
-        return show_found(found, json=json)
+        read, found = look(config)
+        return show_found(found, live=started(read, found) if start else None, json=json)
 
     @extensions.command(
         epilog=examples("tieline extensions check ./todo/extension.json", "tieline extensions check ./todo")
@@ -80,17 +90,41 @@ def look(given: Path | None) -> tuple[Config, Discovery]:
     return config, look_around(config)
 
 
-def show_found(discovery: Discovery, *, json: bool) -> int:
-    """Print what was found."""
+class Live(msgspec.Struct):
+    """What came of starting them."""
+
+    overview: Overview
+    failed: list[PeerReport]
+
+
+def started(config: Config, discovery: Discovery) -> Live:
+    """Start every extension once, those that the configuration names itself too."""
+    from gateway.calls.pi.overview import overview
+    from gateway.cli.check import try_peers
+    from gateway.runtime.extension_files import with_extensions
+
+    whole = with_extensions(config, discovery)
+    peers = {name: peer for name, peer in whole.active_peers.items() if peer.dialect == "pi"}
+    reports = try_peers(msgspec.structs.replace(whole, peers=peers)) if peers else []
+    registered = [(one.name, one.registered) for one in reports if one.registered is not None]
+    return Live(overview(registered), [one for one in reports if not one.ok])
+
+
+def show_found(discovery: Discovery, *, live: Live | None = None, json: bool) -> int:
+    """Print what was found, and what it registers where it was started."""
+    code = NO if discovery.broken or (live is not None and live.failed) else DONE
     if json:
-        print_json(
-            {
-                "extensions": [_facts(one) for one in discovery.found],
-                "mistakes": discovery.broken,
-                "notes": discovery.notes,
-            }
-        )
-        return NO if discovery.broken else DONE
+        facts: dict[str, Any] = {
+            "extensions": [_facts(one) for one in discovery.found],
+            "mistakes": discovery.broken,
+            "notes": discovery.notes,
+        }
+        if live is not None:
+            facts["registered"] = live.overview.registrations
+            facts["collisions"] = live.overview.collisions
+            facts["failed"] = [{"name": one.name, "error": one.trouble} for one in live.failed]
+        print_json(facts)
+        return code
     out = console()
     if discovery.found:
         rows = [(o.name, o.manifest.version, _SCOPES[o.scope], o.status, o.path) for o in discovery.found]
@@ -100,11 +134,26 @@ def show_found(discovery: Discovery, *, json: bool) -> int:
     told = [f"`{one.name}` of `{one.path}` {one.why}" for one in discovery.found if one.why]
     told += [f"error: {mistake}" for mistake in discovery.broken]
     told += [f"note: {note}" for note in discovery.notes]
+    told += list(_told(live)) if live is not None else []
     if told:
         out.print()
     for line in told:
         out.print(_visible(line), markup=False)
-    return NO if discovery.broken else DONE
+    return code
+
+
+def _told(live: Live) -> Iterator[str]:
+    for one in live.overview.registrations:
+        yield f"{one.extension} {one.version}"
+        for kind, names in one.parts():
+            yield f"  {kind}: {', '.join(names)}"
+        for problem in one.problems:
+            yield f"  warning: {problem}"
+    for collision in live.overview.collisions:
+        yield f"warning: {collision}"
+    for report in live.failed:
+        yield f"error: {report.trouble}"
+        yield from (f"  {report.name} | {line}" for line in report.last_words)
 
 
 def _facts(one: Found) -> dict[str, Any]:
