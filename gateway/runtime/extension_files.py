@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -22,6 +21,7 @@ from gateway.config.mistakes import ConfigError, KeyPath, Mistake
 from gateway.config.model import Config
 from gateway.config.places import state_dir
 from gateway.policy.manifest import ManifestError, coarse, read_manifest
+from gateway.runtime.host.identity import Programs
 
 MOST_BYTES: Final = 1024 * 1024
 """Of one manifest, package or file of settings."""
@@ -127,28 +127,15 @@ def capability_faults(manifest: ExtensionManifest) -> list[tuple[KeyPath, str]]:
 
 
 def fingerprint(path: str, manifest: ExtensionManifest, data: bytes) -> str:
-    """Return `sha256:` and the hex of a manifest's bytes and of every file that its command names."""
-    told = hashlib.sha256(hashlib.sha256(data).digest())
-    for file in _files(path, manifest):
-        try:
-            with file.open("rb") as opened:
-                told.update(hashlib.file_digest(opened, "sha256").digest())
-        except OSError:
-            told.update(b"unreadable")
-    return f"sha256:{told.hexdigest()}"
-
-
-def _files(path: str, manifest: ExtensionManifest) -> Iterator[Path]:
+    """Return `sha256:` and the hex of a manifest's bytes, its command and every file that the command names."""
     peer = manifest.peer(path)
-    base = Path(peer.cwd or ".")
-    program = shutil.which(peer.command[0]) or peer.command[0]
-    for word in (program, *peer.command[1:]):
-        file = base / word
-        try:
-            if stat.S_ISREG(os.stat(file).st_mode):
-                yield file
-        except (OSError, ValueError):
-            continue
+    try:
+        program = Programs().of(peer.command, "", peer.cwd).executable
+    except OSError as error:
+        # It is another program once it can be read.
+        program = f"unreadable: {error.errno}"
+    told = hashlib.sha256(hashlib.sha256(data).digest() + program.encode())
+    return f"sha256:{told.hexdigest()}"
 
 
 # What of projects may start.

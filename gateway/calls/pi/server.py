@@ -9,6 +9,7 @@ whoever asked for logs gets.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -29,6 +30,7 @@ from gateway.calls.pi.effects import (
     Updated,
 )
 from gateway.calls.pi.extension import Extension, Limits
+from gateway.calls.pi.extras import Extras, hint_for, read_extras
 from gateway.calls.pi.offer import Offer
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
@@ -80,6 +82,7 @@ class PiServer:
         self._greeting: tuple[Id, str] | None = None
         """The `initialize` that waits for the registration, and the version that it asks for."""
         self._offer: Offer | None = None
+        self._extras = Extras()
         self._fault: Fault | None = None
         """Why it is of no use, once it is not."""
         self._open: dict[str, _Open] = {}
@@ -190,7 +193,8 @@ class PiServer:
             self._refuse(said, id_, call)
             return
         asked = self.extension.call_tool(call.name, call.input, FOREVER, call.context)
-        self._ask(said, _Open(id_, _tool_answer, _token(params)), asked)
+        answer = partial(_tool_answer, hint_for(self._extras, call.name).get("result"))
+        self._ask(said, _Open(id_, answer, _token(params)), asked)
 
     def _command(self, said: Said, id_: Id, params: bytes) -> None:
         command = to_mcp.read_prompt(params)
@@ -235,6 +239,7 @@ class PiServer:
                     said.to_extension.append(effect.message)
                 case Registered():
                     before, self._offer = self._offer, effect.offer
+                    self._extras = read_extras(msgspec.json.decode(effect.offer.declared))
                     if before is not None:
                         told = jsonrpc.notification(words.REGISTERED, bytes(effect.offer.declared))
                         said.to_gateway.append(told)
@@ -312,8 +317,8 @@ class PiServer:
             said.to_gateway.append(jsonrpc.notification("notifications/progress", params))
 
 
-def _tool_answer(ended: Ended) -> bytes:
-    return to_mcp.call_result(ended.output, is_error=ended.is_error)
+def _tool_answer(hints: object, ended: Ended) -> bytes:
+    return to_mcp.call_result(ended.output, is_error=ended.is_error, hints=hints)
 
 
 def _log(log: Log) -> bytes:

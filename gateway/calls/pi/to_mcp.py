@@ -20,6 +20,8 @@ from gateway.protocol.pi_messages import EMPTY, Log
 
 META_DETAILS: Final = "io.tieline/details"
 """Where MCP carries the `details` of a Pi result, in `_meta`."""
+META_HINTS: Final = "io.tieline/renderHints"
+"""Where MCP carries how a result is best shown, in `_meta`: what the result says itself, or its tool's renderer."""
 ARGS: Final = "args"
 """The one argument of the prompt that stands for a command."""
 META: Final = "_meta"
@@ -150,15 +152,17 @@ def read_prompt(params: bytes) -> PiCommand | Fault:
     return PiCommand(read.name, read.arguments.get(ARGS, "").split())
 
 
-def call_result(output: Raw, *, is_error: bool) -> bytes:
+def call_result(output: Raw, *, is_error: bool, hints: object = None) -> bytes:
     """Return what a tool has given as the result of `tools/call`.
 
-    `content`, `structuredContent` and further members pass; `details` go into `_meta`. An output that has no content
-    is itself the structured content, and its JSON the text.
+    `content`, `structuredContent` and further members pass; `details` go into `_meta`, and so do `renderHints`, or the
+    `hints` of the tool's renderer where the output has none. An output that has no content is itself the structured
+    content, and its JSON the text.
     """
     found: dict[str, Any] = members(output)
     is_error = found.pop("isError", None) is True or is_error
     details: object = found.pop("details", None)
+    shown: object = found.pop("renderHints", None) or hints
     for name in MCP_ONLY:
         found.pop(name, None)
     result: dict[str, Any]
@@ -175,6 +179,8 @@ def call_result(output: Raw, *, is_error: bool) -> bytes:
     meta = table(result.pop(META, None))
     if details is not None:
         meta[META_DETAILS] = details
+    if shown:
+        meta[META_HINTS] = shown
     if meta:
         result[META] = meta
     if is_error:

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from gateway.calls.pi import content
 from gateway.calls.pi.errors import call_error, members, table
 from gateway.calls.pi.events import UPDATE
-from gateway.calls.pi.to_mcp import MCP_ONLY, META, META_DETAILS
+from gateway.calls.pi.to_mcp import MCP_ONLY, META, META_DETAILS, META_HINTS
 from gateway.protocol import mcp
 from gateway.protocol.errors import JSONRPC, RESOURCE_NOT_FOUND, Fault, Outcome
 from gateway.protocol.pi_messages import (
@@ -40,6 +40,8 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
     "completed": "completed",
     "unknown": "unknown",
 }
+_CARRIED: Final = (("details", META_DETAILS), ("renderHints", META_HINTS))
+"""Members of a Pi result that MCP carries in `_meta`."""
 
 _encode = msgspec.json.Encoder().encode
 _table = msgspec.json.Decoder(dict[str, Raw])
@@ -101,8 +103,10 @@ def tool_result(call_id: str, result: bytes) -> ToolResult:
     blocks, is_told = content.to_pi(original)
     output = {**found, "content": blocks}
     rest = table(output.get(META))
-    if META_DETAILS in rest:
-        output["details"] = rest.pop(META_DETAILS)
+    carried = [(name, key) for name, key in _CARRIED if key in rest]
+    for name, key in carried:
+        output[name] = rest.pop(key)
+    if carried:
         output[META] = rest
         if not rest:
             del output[META]

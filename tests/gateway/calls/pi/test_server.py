@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from gateway.calls.pi.server import PiServer, Said
+from gateway.calls.pi.to_pi import tool_result
 from gateway.config.peer import PeerConfig
 from tests.gateway.calls.kit import LEGACY, Desk, Message, Service, Wire
 from tests.gateway.calls.pi.kit import REGISTER, S, host_call, message
@@ -78,6 +79,30 @@ def test_a_core_of_either_era_lists_and_calls_the_tools_of_an_extension(era: Any
     result = core.gets_result()
     assert result["content"] == [{"type": "text", "text": "found"}]
     assert result["_meta"]["io.tieline/details"] == {"n": 1}
+
+
+def test_a_result_carries_the_hints_of_its_tools_renderer_unless_it_has_its_own() -> None:
+    table = {"form": "table", "columns": ["path"]}
+    renderers = [{"tool": "search", "call": {"form": "text"}, "result": table}]
+    helper = Helper({**REGISTER, "tool_renderers": renderers})
+    core = desk_of(helper).core()
+    helper.hears("event_hook")
+
+    for own in ({}, {"renderHints": {"form": "hidden"}}):
+        core.asks("tools/call", {"name": "search", "arguments": {}}, id=6 + len(own))
+        asked = helper.hears("tool_call")
+        output = {"content": [{"type": "text", "text": "x"}], **own}
+        helper.pi("tool_result", {"call_id": asked["id"], "output": output, "is_error": False}, asked["id"])
+        result = core.gets_result()
+        assert result["_meta"]["io.tieline/renderHints"] == own.get("renderHints", table)
+        told = json.loads(bytes(tool_result("c", json.dumps(result).encode()).output))
+        assert told["renderHints"] == own.get("renderHints", table)
+    frames = helper.desk.host.taps[0].frames
+    assert [
+        bool(one.message["result"].get("_meta"))
+        for one in frames
+        if one.kind == "response" and one.way == "peer>"
+    ][-2:] == [True, True]
 
 
 def test_a_command_is_a_prompt() -> None:
