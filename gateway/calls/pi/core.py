@@ -2,8 +2,9 @@
 
 Owns the joining: what the core asks of the one extension that stands for all peers becomes a request in MCP, and the
 answer its one result. A connection is one extension in this protocol, and its registration replaces all that it said
-before; so there is one for all peers, which registers again when their lists change. Host calls and hooks are not made
-for peers. Messages and times come in as calls, and what is to be said to either side goes out in order.
+before; so there is one for all peers, which registers again when their lists change. Of host calls it makes those of
+`ui` alone; hooks are not made for peers. Messages and times come in as calls, and what is to be said to either side
+goes out in order.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.calls.pi import commands, content, events, to_pi
+from gateway.calls.pi import commands, content, events, to_pi, words
+from gateway.calls.pi.core_calls import CoreCalls
 from gateway.calls.pi.errors import error, table
 from gateway.calls.pi.lists import LISTS, Lists
+from gateway.calls.reading import read_member
 from gateway.protocol import jsonrpc, mcp, pi
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Id
@@ -27,6 +30,7 @@ from gateway.protocol.pi_messages import (
     Error,
     EventHook,
     HostCall,
+    HostResult,
     Log,
     LogCorrelation,
     Payload,
@@ -105,6 +109,7 @@ class PiCore:
         self._registered: bytes = b""
         self._open: dict[int, _Open] = {}
         self._keys: dict[str, int] = {}
+        self._calls = CoreCalls()
         self._last = 0
         self._notices = 0
         self._greeting = 0
@@ -171,6 +176,8 @@ class PiCore:
             self._event(said, message, body)
         elif isinstance(body, Error):
             self._complained(said, message, body)
+        elif isinstance(body, HostResult):
+            self._host_result(said, message, body)
         elif isinstance(body, Register | HostCall):
             why = f"a host does not send `{message.type}`"
             self._refuse(said, message.id, "wrong_direction", why)
@@ -243,8 +250,18 @@ class PiCore:
         fault = Fault(code="io", message="cancelled by the core", reason="cancelled", outcome="unknown")
         self._fail(said, self._ended(id_), fault)
 
+    def _host_result(self, said: Said, message: Message, body: HostResult) -> None:
+        taken = self._calls.result(message.id, body)
+        if isinstance(taken, str):
+            self._log_dropped(said, message, taken)
+        elif taken is not None:
+            said.to_gateway.append(taken)
+
     def _complained(self, said: Said, message: Message, body: Error) -> None:
-        if message.id.startswith("r") and self.state == "loading":
+        answer = self._calls.error(message.id, body)
+        if answer is not None:
+            said.to_gateway.append(answer)
+        elif message.id.startswith("r") and self.state == "loading":
             self.state, self._deadline, said.is_over = "closed", None, True
         else:
             self._log_dropped(said, message, body.code[:64])
@@ -264,18 +281,40 @@ class PiCore:
         if kind == "notification":
             self._notified(said, envelope)
         elif kind == "request" and isinstance(envelope.id, int | str):
-            self._was_asked(said, envelope.id, envelope.method)
+            self._was_asked(said, envelope.id, envelope.method, bytes(envelope.params))
         elif isinstance(envelope.id, int):
             self._answered(said, envelope.id, envelope)
         return said
 
-    def _was_asked(self, said: Said, id_: Id, method: str) -> None:
+    def _was_asked(self, said: Said, id_: Id, method: str, params: bytes) -> None:
         if method == "ping":
             said.to_gateway.append(jsonrpc.response(id_, b"{}"))
             return
-        why = f"a Pi core is not asked for `{method[:64]}`"
-        fault = Fault(code="invalid_request", message=why, reason="no_such_method", jsonrpc=METHOD_NOT_FOUND)
-        said.to_gateway.append(jsonrpc.error(id_, error_object(fault)))
+        if method == words.HOST_CALL:
+            fault = self._ask_core(said, id_, params)
+        else:
+            why = f"a Pi core is not asked for `{method[:64]}`"
+            fault = Fault(
+                code="invalid_request", message=why, reason="no_such_method", jsonrpc=METHOD_NOT_FOUND
+            )
+        if fault is not None:
+            said.to_gateway.append(jsonrpc.error(id_, error_object(fault)))
+
+    def _ask_core(self, said: Said, id_: Id, params: bytes) -> Fault | None:
+        """Make a host call of the core, or return why none is made."""
+        if self.state != "running":
+            return Fault(code="denied", message="no UI: the session of the core does not run", reason="no_ui")
+        asked = self._calls.ask(id_, params)
+        if asked is None:
+            return Fault(code="invalid_request", message="the host call cannot be read", reason="bad_params")
+        key, call = asked
+        message = pi.write(key, call)
+        if len(message) <= self.most_bytes:
+            said.to_core.append(message)
+            return None
+        self._calls.take_back(id_)
+        why = f"the core takes no message of {len(message)} bytes; {self.most_bytes} are allowed"
+        return Fault(code="invalid_request", message=why, reason="message_too_large")
 
     def _notified(self, said: Said, envelope: Envelope) -> None:
         method, params = envelope.method, bytes(envelope.params)
@@ -283,8 +322,18 @@ class PiCore:
             self._progressed(said, params)
         elif method == "notifications/message":
             self._logged(said, params)
+        elif method == "notifications/cancelled":
+            self._taken_back(said, envelope)
         elif method.endswith("/list_changed") and self.state in LISTING:
             self._fetch(said, method.split("/")[1])
+
+    def _taken_back(self, said: Said, envelope: Envelope) -> None:
+        """The gateway needs no answer any more to what it asked of the core."""
+        id_ = read_member(envelope, "requestId")
+        key = self._calls.take_back(id_) if id_ is not None else None
+        if key is not None and self.state == "running":
+            data = events.without_answer(events.cancel_data(key))
+            self._say(said, self._notice(), EventHook(event=events.CANCEL, data=data))
 
     def _progressed(self, said: Said, params: bytes) -> None:
         try:
@@ -389,6 +438,9 @@ class PiCore:
         )
 
     def _refuse_damaged(self, said: Said, known: Salvaged, reason: str, why: str) -> None:
+        answer = self._calls.damaged(known.id, why) if known.type in ("host_result", "") else None
+        if answer is not None:
+            said.to_gateway.append(answer)
         is_open = any(one.id == known.id for one in self._open.values())
         if known.id is None or is_open or known.type not in (*QUESTIONS, ""):
             facts = {"reason": reason, "id": known.id, "type": known.type}
