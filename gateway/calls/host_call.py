@@ -14,6 +14,7 @@ import msgspec
 from gateway.calls.asks import PeerAsk
 from gateway.calls.call import Call, Reply
 from gateway.calls.host_prompts import Prompt, Prompts
+from gateway.calls.host_tools import PeerTool
 from gateway.calls.host_ui import Surface, UiCall
 from gateway.calls.pi import host_words, words
 from gateway.calls.reading import read_member
@@ -29,7 +30,7 @@ from transports.base import Id
 
 if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
-    from gateway.calls.ports import Authority, Served, Timer
+    from gateway.calls.ports import Authority, Host, Served, Timer
     from gateway.calls.session import Session
 
 Stage: TypeAlias = Literal["asking", "serving", "ended"]
@@ -101,6 +102,8 @@ class HostCalls:
         self.prompts = Prompts(session, self.surface, session.config.extensions.prompt_timeout_s)
         self._open: dict[tuple[str, int, Id], Hosted] = {}
         """By connection and the id there."""
+        self._depths: dict[Call, int] = {}
+        """Calls of tools that extensions have made, and how many such calls led to each."""
 
     # What is asked.
 
@@ -231,10 +234,17 @@ class HostCalls:
         hosted.stage = "serving"
         host = self._session.exchange.host
         hosted.timer = host.later(hosted.time_s, lambda: self._expired(hosted))
-        served = UiCall(self.surface, hosted) if hosted.verb == "ui" else host.serve(hosted)
+        served = self._served(hosted, host)
         if hosted.stage == "serving":
             hosted.served = served
             served.hold(full=hosted.peer.is_full)
+
+    def _served(self, hosted: Hosted, host: Host) -> Served:
+        if hosted.verb == "ui":
+            return UiCall(self.surface, hosted)
+        if hosted.need.capability == "tool":
+            return PeerTool(hosted, self._depths)
+        return host.serve(hosted)
 
     def gave(self, hosted: Hosted, output: bytes) -> None:
         """As `Hosted.gave`."""

@@ -104,6 +104,12 @@ class Seat:
             return self.peers[0]
         return self._any(session, self._client(request))
 
+    def for_client(self, session: Session, client: Client) -> Peer:
+        """Return a connection for what the gateway itself asks, with nobody who could be asked about it."""
+        if self.peers and self._is_shared:
+            return self.peers[0]
+        return self._any(session, client)
+
     def _any(self, session: Session, client: Client) -> Peer:
         """Return a connection for what nobody is asked about: the first that fits."""
         for peer in self.peers:

@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.calls.host_prompts import CHOICES
-from gateway.policy.model import PROFILES, Policy
+from gateway.config.peer import PeerConfig
+from gateway.policy.model import PROFILES, Policy, Rule
+from gateway.policy.rules import Rules
 from gateway.protocol.errors import Fault
-from tests.gateway.calls.kit import Client, Desk, Message
+from tests.gateway.calls.kit import Client, Desk, Message, Service
 from tests.gateway.calls.pi.kit import REGISTER, host_call
 from tests.gateway.calls.pi.test_server import Helper, desk_of
 
@@ -344,6 +346,109 @@ class TestUi:
         asks(helper, capability="ui", method="ui", params={"kind": "custom", "factory": "x"})
         error = result(helper)["error"]
         assert (error["code"], error["details"]["reason"]) == ("denied", "no_ui")
+
+
+class TestToolsOfOtherPeers:
+    POLICY = replace(PROFILES["standard"], mode="permissive", deny_caps=())
+
+    def begun(self, register: Message = ALLOWED) -> tuple[Helper, Service, Client]:
+        helper, calc = Helper(register), Service(tools=["add"])
+        desk = Desk(
+            {"helper": helper, "calc": calc}, peers={"helper": PeerConfig(command=["x"], dialect="pi")}
+        )
+        desk.host.policy = self.POLICY
+        core = desk.core()
+        core.asks("tools/list", id=2)
+        core.gets_result()
+        helper.heard.clear()
+        return helper, calc, core
+
+    def asks(self, helper: Helper, name: str = "add", **more: Any) -> None:
+        params = {"name": name, "input": {"a": 1}}
+        asks(helper, capability="tool", method="tool", params=params, **more)
+
+    def test_a_tool_of_another_peer_is_called_and_its_result_comes_in_pis_words(self) -> None:
+        helper, calc, _ = self.begun()
+        self.asks(helper)
+        asked = calc.gets("tools/call")
+        assert asked["params"] == {"name": "add", "arguments": {"a": 1}}
+        calc.answers(asked, {"content": [{"type": "text", "text": "2"}], "isError": True})
+        assert result(helper)["output"] == {"content": [{"type": "text", "text": "2"}], "is_error": True}
+        tap = helper.desk.host.taps[0]
+        hosted, sent = (
+            next(frame for frame in tap.frames if frame.method == method and frame.way == way)
+            for method, way in (("pi/host_call", "peer>"), ("tools/call", ">peer"))
+        )
+        assert sent.parent == hosted.seq
+
+    def test_the_policy_may_speak_of_one_tool(self) -> None:
+        helper, calc, _ = self.begun()
+        self.asks(helper)
+        calc.gets("tools/call")
+        rule = Rule(verdict="deny", capability="tool:add")
+        helper.desk.host.authorities[0].rules = Rules(replace(self.POLICY, rules=(rule,)))
+        self.asks(helper, call_id="h2")
+        assert result(helper, "h2")["error"]["code"] == "denied"
+        assert calc.hears_nothing
+
+    @pytest.mark.parametrize("name", ["none", "search", "helper__search"])
+    def test_what_nobody_else_offers_is_an_invalid_request(self, name: str) -> None:
+        helper, calc, _ = self.begun()
+        self.asks(helper, name)
+        assert result(helper)["error"]["code"] == "invalid_request"
+        assert calc.hears_nothing
+
+    def test_an_error_of_the_peer_is_one_of_the_call(self) -> None:
+        helper, calc, _ = self.begun()
+        self.asks(helper)
+        calc.refuses(calc.gets("tools/call"), -32000, "broken")
+        assert result(helper)["error"]["message"] == "broken"
+
+    def test_the_peer_is_told_when_the_extension_does_not_wait_any_more(self) -> None:
+        helper, calc, _ = self.begun()
+        self.asks(helper)
+        asked = calc.gets("tools/call")
+        helper.pi("event_hook", {"event": "cancel", "data": {"call_id": "h1"}}, "e2")
+        assert calc.gets("notifications/cancelled")["params"]["requestId"] == asked["id"]
+        assert result(helper)["error"]["code"] == "timeout"
+        calc.answers(asked, {"content": []})
+        assert not helper.heard
+
+    def test_lists_that_nobody_has_asked_for_are_fetched_first(self) -> None:
+        helper, calc = Helper(ALLOWED), Service(tools=["add"])
+        desk = Desk(
+            {"helper": helper, "calc": calc}, peers={"helper": PeerConfig(command=["x"], dialect="pi")}
+        )
+        desk.host.policy = self.POLICY
+        desk.core().calls("slow", id=3)
+        helper.heard.clear()
+        self.asks(helper)
+        assert calc.gets("tools/call")
+
+    def test_two_extensions_that_call_each_other_come_to_an_end(self) -> None:
+        names = ("one", "two")
+        pair = {name: Helper({**ALLOWED, "name": name, "tools": [{"name": f"ask_{name}"}]}) for name in names}
+        desk = Desk({**pair}, peers={name: PeerConfig(command=["x"], dialect="pi") for name in names})
+        desk.host.policy = self.POLICY
+        core = desk.core()
+        core.asks("tools/list", id=2)
+        core.gets_result()
+        for helper in pair.values():
+            helper.heard.clear()
+        core.calls("ask_one", id=3)
+        calls = 0
+        helper = pair["one"]
+        while helper.heard and helper.heard[0]["type"] == "tool_call":
+            key = helper.hears("tool_call")["id"]
+            calls += 1
+            other = "two" if helper is pair["one"] else "one"
+            call = host_call(
+                f"h{calls}", capability="tool", method="tool", params={"name": f"ask_{other}", "input": {}}
+            )
+            helper.pi("host_call", {**call, "context": {"tool_call_id": key}}, f"e-h{calls}")
+            last, helper = helper, pair[other]
+        assert calls == 9
+        assert last.hears("host_result")["payload"]["error"]["details"]["reason"] == "too_deep"
 
 
 def test_an_mcp_server_that_says_our_words_is_refused() -> None:
