@@ -442,13 +442,12 @@ class TestToolsOfOtherPeers:
             key = helper.hears("tool_call")["id"]
             calls += 1
             other = "two" if helper is pair["one"] else "one"
-            call = host_call(
-                f"h{calls}", capability="tool", method="tool", params={"name": f"ask_{other}", "input": {}}
-            )
-            helper.pi("host_call", {**call, "context": {"tool_call_id": key}}, f"e-h{calls}")
-            last, helper = helper, pair[other]
+            params = {"name": f"ask_{other}", "input": {}}
+            context = {"tool_call_id": key}
+            asks(helper, f"h{calls}", capability="tool", method="tool", params=params, context=context)
+            helper = pair[other]
         assert calls == 9
-        assert last.hears("host_result")["payload"]["error"]["details"]["reason"] == "too_deep"
+        assert result(pair["one"], "h9")["error"]["details"]["reason"] == "too_deep"
 
 
 def test_an_mcp_server_that_says_our_words_is_refused() -> None:
