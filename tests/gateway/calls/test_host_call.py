@@ -442,7 +442,7 @@ class TestToolsOfOtherPeers:
             key = helper.hears("tool_call")["id"]
             calls += 1
             other = "two" if helper is pair["one"] else "one"
-            params = {"name": f"ask_{other}", "input": {}}
+            params: Message = {"name": f"ask_{other}", "input": {}}
             context = {"tool_call_id": key}
             asks(helper, f"h{calls}", capability="tool", method="tool", params=params, context=context)
             helper = pair[other]

@@ -16,11 +16,36 @@ from hypothesis import strategies as st
 from gateway.calls.peer_state import Peer
 from gateway.calls.pi.server import PiServer, Said
 from gateway.protocol import mcp
+from gateway.protocol.errors import Fault
 from tests.gateway.replay.scene import Asked, Message, Scene, Service, Wire
 from tests.gateway.replay.sessions import Acting, Plan, Step, plans
 from transports.base import Id
 
 USUAL = ("call", "call", "prompt", "answer", "answer", "answer", "progress", "changed") * 4
+HOSTED = (
+    "host",
+    "host",
+    "host",
+    "host",
+    "serve",
+    "serve",
+    "serve",
+    "serve",
+    "unhost",
+    "reply",
+    "reply",
+    "retry",
+) * 8
+HOST_CALLS: list[Message] = [
+    {"capability": "read", "method": "fs", "params": {"op": "read", "path": "a.txt"}},
+    {"capability": "write", "method": "fs", "params": {"op": "mkdir", "path": "sub"}, "timeout_ms": 900},
+    {"capability": "ui", "method": "ui", "params": {"kind": "select", "title": "?", "options": ["a", "b"]}},
+    {"capability": "tool", "method": "tool", "params": {"name": "p1__t0", "input": {"n": 1}}},
+    {"capability": "write", "method": "fs", "params": {"op": "delete", "path": "a.txt"}},
+    {"capability": "read", "method": "exec", "params": {"cmd": "ls"}},
+    {"capability": "env", "method": "env", "params": {"name": "HOME"}},
+    {"capability": "ui", "method": "ui", "params": {"kind": "notify", "message": "so"}},
+]
 METHODS = {"tool_call": "tools/call", "slash_command": "prompts/get"}
 LEVELS = {"debug": "debug", "info": "info", "error": "error"}
 
@@ -79,6 +104,7 @@ class PiWire(Wire):
             "name": self.service.name,
             "version": "1",
             "api_version": "1.0",
+            "capabilities": ["read", "write", "ui", "env", "tool"],
             "tools": [{"name": name, "parameters": {"type": "object"}} for name in tools],
             "slash_commands": [{"name": f"p{at}"} for at in pages],
         }
@@ -112,6 +138,16 @@ class PiWire(Wire):
             self.service.extra += method == "notifications/tools/list_changed"
             self.register()
 
+    def asks_host(self, number: int, what: Message, about: str | None) -> None:
+        """Make a host call."""
+        call_id = f"h{number}"
+        context = {"context": {"tool_call_id": about}} if about is not None else {}
+        self._says("host_call", {"call_id": call_id, **what, **context}, call_id)
+
+    def takes_back(self, call_id: str) -> None:
+        """Cancel a host call."""
+        self._says("event_hook", {"event": "cancel", "data": {"call_id": call_id}}, "x")
+
     def _logs(self, event: str, level: str, data: Message, call: str | None = None) -> None:
         of_call = {"tool_call_id": call} if call is not None else {}
         correlation = {"extension_id": self.service.name, "scenario_id": "s", **of_call}
@@ -131,6 +167,8 @@ class PiWire(Wire):
 
 class PiService(Service):
     """An extension by any number of connections."""
+
+    dialect = "pi"
 
     def __init__(self, name: str, *, pages: int, now: Callable[[], int]) -> None:
         super().__init__(name, "legacy", stamped=False, pages=pages)
@@ -163,6 +201,7 @@ class PiActing(Acting):
 
     def __init__(self, plan: PiPlan) -> None:
         self._extensions = iter(plan.extensions)
+        self._hosted = 0
         super().__init__(plan.plan)
 
     def service(self, name: str, era: mcp.Era, *, stamped: bool) -> Service:
@@ -170,8 +209,53 @@ class PiActing(Acting):
             return PiService(name, pages=self.plan.pages, now=lambda: self.scene.clock.now)
         return super().service(name, era, stamped=stamped)
 
+    def do_host(self, a: int, b: int) -> None:
+        """An extension asks something of its host."""
+        wires = [wire for wire in self._pi_wires() if wire.is_registered]
+        if not wires:
+            return
+        wire = wires[a % len(wires)]
+        self._hosted += 1
+        open_ = [one.message["id"] for one in wire.service.asked if one.wire is wire]
+        about = open_[a % len(open_)] if open_ and b % 2 else None
+        wire.asks_host(self._hosted, HOST_CALLS[b % len(HOST_CALLS)], about)
+        self.scene.settle()
 
-def pi_plans(kinds: tuple[str, ...], *, least: int, most: int) -> st.SearchStrategy[PiPlan]:
+    def do_serve(self, a: int, b: int) -> None:
+        """A connector gives a part of its output, or ends."""
+        served = self.scene.stage.served
+        if not served:
+            return
+        one = served[a % len(served)]
+        if b < 3:
+            one.gives(part=b)
+        elif b == 3:
+            one.fails(Fault(code="io", message="no such file", reason="enoent", outcome="unknown"))
+        else:
+            one.ends(content=f"served {b}")
+        if b >= 3:
+            served.remove(one)
+        self.scene.settle()
+
+    def do_unhost(self, a: int, b: int) -> None:
+        """An extension takes a host call back."""
+        wires = self._pi_wires()
+        if wires and self._hosted:
+            wires[a % len(wires)].takes_back(f"h{1 + b % self._hosted}")
+            self.scene.settle()
+
+    def _pi_wires(self) -> list[PiWire]:
+        return [
+            wire
+            for service in self.scene.services.values()
+            for wire in service.wires
+            if isinstance(wire, PiWire) and wire.is_up
+        ]
+
+
+def pi_plans(
+    kinds: tuple[str, ...], *, least: int, most: int, more: tuple[str, ...] = ()
+) -> st.SearchStrategy[PiPlan]:
     """Plans of so many such steps, and more calls than others, in which at least one peer is an extension."""
 
     def with_extensions(plan: Plan, which: list[bool], steps: list[Step]) -> PiPlan:
@@ -184,7 +268,7 @@ def pi_plans(kinds: tuple[str, ...], *, least: int, most: int) -> st.SearchStrat
 
     small = st.integers(0, 7)
     steps = st.lists(
-        st.tuples(st.sampled_from((*kinds, *USUAL)), small, small), min_size=least, max_size=most
+        st.tuples(st.sampled_from((*kinds, *USUAL, *more)), small, small), min_size=least, max_size=most
     )
     others = st.lists(st.booleans(), min_size=2, max_size=2)
     return st.builds(with_extensions, plans(kinds, most=0, greets=True), others, steps)

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
+from gateway.calls.host_call import Hosted
 from gateway.calls.peer_state import Peer
+from gateway.calls.session import Session
+from gateway.config.mistakes import Report
 from gateway.config.model import Config
 from gateway.config.recorded import settings_of
+from gateway.policy.policyfile import read_policy
 from gateway.protocol import mcp
 from gateway.protocol.errors import Fault
 from gateway.replay.clock import VirtualClock
 from gateway.replay.stage import Stage
 from recordings.frame import Frame
 from recordings.header import Header, PeerFacts
+from tests.gateway.calls.host_kit import ByHand, TableAuthority
 from transports.base import Hello, Id, Origin, Stamp, TransportError
 
 Message: TypeAlias = dict[str, Any]
@@ -141,6 +146,8 @@ class Wire:
 class Service:
     """A peer by any number of connections, with a state that its answers tell of."""
 
+    dialect: Literal["mcp", "pi"] = "mcp"
+
     def __init__(self, name: str, era: mcp.Era, *, stamped: bool, pages: int) -> None:
         self.name = name
         self.era: mcp.Era = era
@@ -237,9 +244,20 @@ class Service:
 class SceneStage(Stage):
     """What the exchange asks of a scene."""
 
-    def __init__(self, clock: VirtualClock, take: Callable[[Frame], None]) -> None:
+    def __init__(self, clock: VirtualClock, take: Callable[[Frame], None], policy: Message) -> None:
         super().__init__(clock, SEED, take)
         self.gone: list[Peer] = []
+        self.policy = policy
+        self.served: list[ByHand] = []
+        """Host calls that were given to connectors."""
+
+    def authority(self, session: Session) -> TableAuthority:
+        policy, _ = read_policy(self.policy, Report(file="scene"))
+        return TableAuthority(policy)
+
+    def serve(self, hosted: Hosted) -> ByHand:
+        self.served.append(ByHand(hosted, lambda: None))
+        return self.served[-1]
 
     def disconnect(self, peer: Peer) -> None:
         if peer.state != "starting":
@@ -257,7 +275,7 @@ class Scene:
         self.http = http
         self.clock = WoundClock()
         self.frames: list[Frame] = []
-        self.stage = SceneStage(self.clock, self.frames.append)
+        self.stage = SceneStage(self.clock, self.frames.append, config.extensions.policy)
         self.exchange = Exchange(config, self.stage, version="1")
         self.services = {service.name: service for service in services}
         self.cores: list[Core] = []

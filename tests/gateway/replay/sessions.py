@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 from hypothesis import strategies as st
 
+from gateway.config.extensions import ExtensionsConfig
 from gateway.config.model import CatalogConfig, Config
 from gateway.config.peer import PeerConfig
 from gateway.protocol import mcp
@@ -24,6 +25,8 @@ LANE = mcp.META_LANE
 STRAYS = ("too-large", "unfinished", "partial", "binary", "blank")
 LEVELS = ("debug", "info", "error")
 CHANGES = tuple(mcp.LIST_CHANGED)
+POLICY: Message = {"mode": "prompt", "default_caps": ["read", "ui", "tool"], "deny_caps": ["env"]}
+"""What extensions may do: some of it unasked, some of it not at all."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,12 @@ class Acting:
                 url="http://127.0.0.1:9/mcp" if http else None,
                 scope="shared" if shared else "session",
                 call_timeout_s=20,
+                dialect=service.dialect,
             )
-            for name, (_, http, shared) in zip(names, plan.peers, strict=True)
+            for name, service, (_, http, shared) in zip(names, services, plan.peers, strict=True)
         }
-        self.scene = Scene(
-            Config(peers=peers, catalog=CatalogConfig()), services, era=plan.era, http=plan.http
-        )
+        config = Config(peers=peers, catalog=CatalogConfig(), extensions=ExtensionsConfig(policy=POLICY))
+        self.scene = Scene(config, services, era=plan.era, http=plan.http)
         self.names = names
         self.open: dict[Id, Open] = {}
         self.lane_of: dict[Id, str] = {}
@@ -285,16 +288,14 @@ class Acting:
         if not self.questions:
             return
         core, question = self.questions.pop(a % len(self.questions))
-        answer = (
-            {"error": {"code": -1, "message": "no"}} if b == 0 else {"result": _reply(question["method"], b)}
-        )
+        answer = {"error": {"code": -1, "message": "no"}} if b == 0 else {"result": _reply(question, b)}
         self.scene.core_says(core, _bytes({"id": question["id"], **answer}))
 
     def do_retry(self, a: int, b: int) -> None:
         if not self.suspended:
             return
         asked, result = self.suspended.pop(a % len(self.suspended))
-        answers = {key: _reply(one["method"], b) for key, one in result["inputRequests"].items()}
+        answers = {key: _reply(one, b) for key, one in result["inputRequests"].items()}
         if b == 0 and answers:
             answers.pop(next(iter(answers)))
         params = {key: value for key, value in asked.message["params"].items() if key != "_meta"}
@@ -566,8 +567,12 @@ def _question(number: int) -> Message:
     return {"method": "sampling/createMessage", "params": {"messages": said, "maxTokens": 5}}
 
 
-def _reply(method: str, number: int) -> Any:
+def _reply(question: Message, number: int) -> Any:
+    method = question["method"]
     if method == "elicitation/create":
+        fields = question.get("params", {}).get("requestedSchema", {}).get("properties", {})
+        if choices := fields.get("value", {}).get("enum"):
+            return {"action": "accept", "content": {"value": choices[number % len(choices)]}}
         return {"action": "accept", "content": {"n": number}}
     if method == "roots/list":
         return {"roots": [{"uri": f"file:///r{number}"}]}

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 
-from tests.gateway.replay.pi_service import PiActing, PiPlan, pi_plans
+from tests.gateway.replay.pi_service import HOSTED, PiActing, PiPlan, pi_plans
 from tests.gateway.replay.sessions import CALM, STORMS, Plan
 from tests.gateway.replay.test_drive_sessions import assert_same, driven
 
@@ -24,6 +24,20 @@ def test_a_session_with_extensions_is_driven_as_it_was_recorded_and_so_is_what_c
     pairing, third = driven(header, again)
     assert_same(pairing, again)
     assert [frame.seq for frame in third] == [frame.seq for frame in again]
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(pi_plans((*CALM, *STORMS), least=15, most=40, more=HOSTED))
+def test_host_calls_are_decided_again_from_what_was_known_and_given_what_they_were_given(
+    plan: PiPlan,
+) -> None:
+    scene = PiActing(plan).play()
+
+    pairing, again = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+    pairing, _ = driven(scene.header, again)
+    assert_same(pairing, again)
 
 
 def test_extensions_in_such_a_session_say_all_that_is_drawn_for_them() -> None:
