@@ -34,6 +34,7 @@ _PROGRAMS: Final = {
     "pi": "@earendil-works/pi-coding-agent/dist/bundle/cli.js",
     "pi-tools": "@earendil-works/pi-coding-agent/dist/core/tools/index.js",
     "pi-session-manager": "@earendil-works/pi-coding-agent/dist/core/session-manager.js",
+    "typescript-language-server": "typescript-language-server/lib/cli.mjs",
 }
 
 

@@ -1,4 +1,4 @@
-"""`tieline-lsp --root DIR --server basedpyright`: a language server as an MCP server.
+"""`tieline-lsp --root DIR --server basedpyright --server ruff`: language servers as an MCP server.
 
 Owns the command line. The tools are `server`'s.
 """
@@ -11,33 +11,42 @@ import shutil
 import sys
 
 from adapters import kit
-from adapters.lsp.server import Code
+from adapters.lsp.choice import ChoiceError, choose
+from adapters.lsp.server import build
 from adapters.lsp.servers import PRESETS
+from adapters.lsp.service import Limits
 from adapters.lsp.workspace import Workspace
 
-VERSION = "0.1.0"
 SAMPLE = os.path.join(os.path.dirname(__file__), "sample")
-
-
-def build(workspace: Workspace) -> kit.App:
-    """The adapter over a workspace."""
-    code = Code(workspace)
-    about = f"Code beneath {workspace.root}, as {workspace.server.name} understands it."
-    app = kit.App("tieline-lsp", VERSION, instructions=about)
-    for reader in (code.definition, code.references, code.hover, code.document_symbols, code.diagnostics):
-        app.tool(read_only=True)(reader)
-    app.on_close(workspace.close)
-    return app
 
 
 def main() -> None:
     """Serve the directory named on the command line, or write the sample project."""
+    limits = Limits()
     parser = argparse.ArgumentParser(
-        prog="tieline-lsp", description="Serve a language server as an MCP server."
+        prog="tieline-lsp", description="Serve language servers as an MCP server."
     )
     parser.add_argument("--root", default=".", help="the workspace; nothing outside of it may be asked about")
     parser.add_argument(
-        "--server", choices=sorted(PRESETS), default="basedpyright", help="which server (basedpyright)"
+        "--server",
+        action="append",
+        default=[],
+        metavar="NAME[=COMMAND]",
+        help=f"a server, several times for several; the first one that can is asked. {', '.join(sorted(PRESETS))}, "
+        "or one of --servers (basedpyright)",
+    )
+    parser.add_argument("--servers", metavar="FILE", help="servers of your own, a TOML table each")
+    parser.add_argument(
+        "--answer-s",
+        type=float,
+        default=limits.answer_s,
+        help=f"seconds for one answer ({limits.answer_s:g})",
+    )
+    parser.add_argument(
+        "--whole-s",
+        type=float,
+        default=limits.whole_s,
+        help=f"seconds for a server to load ({limits.whole_s:g})",
     )
     parser.add_argument(
         "--write-sample", metavar="DIR", help="copy a small sample project to a new DIR, and end"
@@ -48,7 +57,12 @@ def main() -> None:
         return
     if not os.path.isdir(options.root):
         sys.exit(f"tieline-lsp: --root {options.root}: no such directory")
-    kit.run(build(Workspace(options.root, PRESETS[options.server])))
+    try:
+        servers = choose(options.server, options.servers)
+    except ChoiceError as fault:
+        sys.exit(f"tieline-lsp: {fault}")
+    limits = Limits(answer_s=options.answer_s, whole_s=options.whole_s)
+    kit.run(build(Workspace(options.root, servers, limits)))
 
 
 if __name__ == "__main__":

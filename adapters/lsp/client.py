@@ -1,291 +1,345 @@
-"""One language server process and the JSON-RPC connection to it.
+"""One conversation with a language server, from the handshake to the farewell.
 
-Owns the process from start to end, the pending requests, and what the server says by itself: its questions
-are answered, its progress is counted, its diagnostics are kept. Knows no document and no tool.
+Owns the pending requests and what the server says by itself: its questions are answered, its progress and its
+registrations are noted, its diagnostics are kept, an edit that it wants made is handed to whoever listens. Knows no
+document and no tool; bytes are the channel's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
-import signal
-import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import msgspec
 
 from adapters import kit
+from adapters.lsp import wire
+from adapters.lsp.capabilities import CAPABILITIES
+from adapters.lsp.channel import Channel, Ended, Opener
+from adapters.lsp.readiness import Load
 from adapters.lsp.text import Encoding
+from adapters.lsp.uris import path_of
 
 Json: TypeAlias = dict[str, Any]
 
-REQUEST_S = 30.0
-GRACE_S = 1.0
-MAX_BODY_BYTES = 64 * 1024 * 1024
-_PR_SET_PDEATHSIG = 1
-_CAPABILITIES: Json = {
-    "general": {"positionEncodings": ["utf-8", "utf-16"]},
-    "window": {"workDoneProgress": True},
-    "workspace": {
-        "configuration": True,
-        "workspaceFolders": True,
-        "didChangeWatchedFiles": {"dynamicRegistration": True},
-        "symbol": {},
-        "diagnostics": {"refreshSupport": True},
-    },
-    "textDocument": {
-        "synchronization": {"dynamicRegistration": False},
-        "definition": {"linkSupport": True},
-        "references": {},
-        "hover": {"contentFormat": ["markdown", "plaintext"]},
-        "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
-        "publishDiagnostics": {"versionSupport": True},
-        "diagnostic": {"dynamicRegistration": True},
-    },
-}
+START_S = 60.0
+FAREWELL_S = 1.0
+MAX_WORDS = 600
+"""How much of a server's own error text is passed on: some send whole tracebacks."""
+OUTDATED = (-32801, -32802)
+"""ContentModified and ServerCancelled: to be asked again."""
+_REFUSALS = (-32600, -32601, -32602, -32803)
 
 
-class _Message(msgspec.Struct):
-    id: int | str | None = None
-    method: str | None = None
-    params: Any = None
-    result: Any = None
-    error: Json | None = None
+class ServerFault(kit.ToolError):
+    """The server answered with an error; `lsp_code` is its number."""
+
+    def __init__(self, name: str, fault: wire.Error) -> None:
+        words = fault.message.strip()
+        if len(words) > MAX_WORDS:
+            words = f"{words[: MAX_WORDS // 3]} … {words[-MAX_WORDS // 2 :]}"
+        code = "invalid_request" if fault.code in _REFUSALS else "io"
+        super().__init__(code, f"{name}: {words or 'error'}", lsp_code=fault.code)
+        self.lsp_code = fault.code
+
+
+class Pushed(msgspec.Struct):
+    """Diagnostics that were pushed, and when."""
+
+    at: float
+    published: wire.Published
 
 
 class Client:
-    """A running language server. Made by `start`; once `gone` it stays so."""
+    """A running language server. Made by `open`; once `gone` it stays so."""
 
-    def __init__(self, process: asyncio.subprocess.Process, name: str, settings: Json) -> None:
+    def __init__(self, name: str, settings: Json, load: Load) -> None:
         self.name, self.version = name, ""
         self.capabilities: Json = {}
         self.encoding: Encoding = "utf-16"
-        self.registered: set[str] = set()
-        """Methods that the server has registered for after its start."""
-        self.pushed: dict[str, Json] = {}
-        """The last diagnostics that were pushed, by URI."""
-        self.watchers: set[Callable[[str], None]] = set()
+        self.load = load
+        self.registered: dict[str, list[wire.Registration]] = {}
+        """What the server has registered for after its start, by method."""
+        self.pushed: dict[str, Pushed] = {}
+        """The last diagnostics that were pushed, by absolute path, of files in `wanted`."""
+        self.wanted: Callable[[str], bool] = lambda path: True
+        self.watchers: list[Callable[[str], None]] = []
         """Called with a line of text when the server reports progress."""
+        self.editor: Callable[[wire.WorkspaceEdit], None] | None = None
+        """Called with an edit that the server wants made; it is told that it was not."""
+        self.why: Ended | None = None
+        self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._process, self._settings = process, settings
-        self._pending: dict[int | str, asyncio.Future[Any]] = {}
+        self.heard = self._loop.time()
+        """When the server last said anything at all."""
+        self._news = asyncio.Event()
+        self._pending: dict[int | str | None, asyncio.Future[msgspec.Raw]] = {}
         self._count = 0
-        self._working: dict[str, str] = {}
-        self._heard = self._loop.time()
-        self._stderr = b""
-        self._readers = [self._loop.create_task(self._read()), self._loop.create_task(self._drain())]
+        self._channel: Channel | None = None
 
     @classmethod
-    async def start(cls, command: list[str], root_uri: str, name: str, settings: Json) -> Client:
+    async def open(cls, opener: Opener, root_uri: str, name: str, settings: Json, load: Load) -> Client:
         """Start a server and shake hands. Raises `kit.ToolError` (`io`) with what the server said last."""
-        pipe = asyncio.subprocess.PIPE
+        client = cls(name, settings, load)
+        client._channel = await opener(client)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, stderr=pipe, process_group=0, preexec_fn=_die_with_parent
-            )
-        except OSError as fault:
-            raise kit.ToolError(
-                "io", f"{name} could not be started: {command[0]}: {fault.strerror}"
-            ) from None
-        client = cls(process, name, settings)
-        folder = {"uri": root_uri, "name": "root"}
-        try:
-            answer = await client.request(
-                "initialize",
-                {
-                    "processId": os.getpid(),
-                    "rootUri": root_uri,
-                    "workspaceFolders": [folder],
-                    "capabilities": _CAPABILITIES,
-                    "initializationOptions": settings,
-                },
-            )
+            answer = await client.request("initialize", client._greeting(root_uri), START_S)
+            hello = wire.read(answer, _Hello)
         except BaseException:
             await client.stop()
             raise
-        client.capabilities = answer.get("capabilities", {})
-        client.encoding = client.capabilities.get("positionEncoding", "utf-16")
-        client.version = answer.get("serverInfo", {}).get("version", "")
+        client.capabilities = hello.capabilities
+        offered = hello.capabilities.get("positionEncoding")
+        client.encoding = offered if offered in ("utf-8", "utf-32") else "utf-16"
+        client.version = hello.server_info.version or ""
         client.notify("initialized", {})
+        if settings:
+            client.notify("workspace/didChangeConfiguration", {"settings": settings})
         return client
 
     @property
     def pid(self) -> int:
-        """The server's process id."""
-        return self._process.pid
+        """The server's process id; 0 where there is none."""
+        return self._channel.pid if self._channel else 0
 
     @property
     def gone(self) -> bool:
-        """Whether the server has ended or closed its output."""
-        return self._readers[0].done()
+        """Whether the server has ended."""
+        return self.why is not None
 
-    @property
-    def working(self) -> bool:
-        """Whether the server says that it is still busy."""
-        return bool(self._working)
+    def can(self, method: str) -> bool:
+        """Whether the server offers a method of the protocol."""
+        return method in self.registered or bool(_offered(self.capabilities, method))
 
-    def quiet_s(self) -> float:
-        """Seconds since the server last said anything by itself."""
-        return self._loop.time() - self._heard
+    def option(self, method: str, name: str) -> bool:
+        """Whether the server has one of a method's options, for instance to resolve an action."""
+        options = _offered(self.capabilities, method)
+        return isinstance(options, dict) and bool(options.get(name))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
-    async def request(self, method: str, params: Json) -> Any:
+    async def news(self, within_s: float) -> None:
+        """Wait until the server says something by itself, but not longer."""
+        self._news.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), within_s)
+
+    async def request(self, method: str, params: Json | None, within_s: float) -> msgspec.Raw:
         """Ask the server. A cancelled caller cancels there too.
 
-        Raises `kit.ToolError`: `timeout`, `io` where the server has gone, else its words.
+        Raises `kit.ToolError` (`io` where the server has gone), `ServerFault`, `TimeoutError`.
         """
-        if self.gone:
-            raise await self._obituary(method)
+        if self.why is not None:
+            raise self.obituary(method)
         self._count += 1
         key = self._count
         waiting = self._pending[key] = self._loop.create_future()
-        self._send({"id": key, "method": method, "params": params})
+        self._send({"id": key, "method": method} | ({} if params is None else {"params": params}))
         try:
-            return await asyncio.wait_for(waiting, REQUEST_S)
-        except TimeoutError:
-            self.notify("$/cancelRequest", {"id": key})
-            raise kit.ToolError(
-                "timeout", f"{self.name} did not answer {method} within {REQUEST_S:g} s"
-            ) from None
-        except asyncio.CancelledError:
+            return await asyncio.wait_for(waiting, within_s)
+        except (TimeoutError, asyncio.CancelledError):
             self.notify("$/cancelRequest", {"id": key})
             raise
         except ConnectionError:
-            raise await self._obituary(method) from None
+            raise self.obituary(method) from None
         finally:
             self._pending.pop(key, None)
 
     def notify(self, method: str, params: Json | None) -> None:
         """Tell the server something."""
-        self._send({"method": method} if params is None else {"method": method, "params": params})
+        self._send({"method": method} | ({} if params is None else {"params": params}))
 
     async def stop(self) -> None:
         """End the server and all that it started: asked first, then told, then made to."""
-        if not self.gone:
+        if not self.gone and self.capabilities:
             with contextlib.suppress(kit.ToolError, TimeoutError):
-                await asyncio.wait_for(self.request("shutdown", {}), GRACE_S)
+                await self.request("shutdown", None, FAREWELL_S)
             self.notify("exit", None)
-        if self._process.stdin:
-            self._process.stdin.close()
-        for number in (None, signal.SIGTERM, signal.SIGKILL):
-            if number is not None:
-                _signal_group(self._process.pid, number)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), GRACE_S)
-                break
-        _signal_group(self._process.pid, signal.SIGKILL)
-        for reader in self._readers:
-            reader.cancel()
-        await asyncio.gather(*self._readers, return_exceptions=True)
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def abandon(self) -> None:
+        """End a server that does not answer, without a farewell."""
+        if self._channel is not None:
+            await self._channel.close()
+
+    def obituary(self, method: str) -> kit.ToolError:
+        """What to tell whoever asked a server that has ended."""
+        why = self.why or Ended("has gone")
+        told = f"{self.name} {why.how} before it answered {method}; it is started again with the next call"
+        return kit.ToolError("io", told, exit=why.code, stderr=why.stderr)
+
+    def message(self, body: bytes) -> None:
+        """Take one message of the server; what is none is passed over."""
+        self.heard = self._loop.time()
+        try:
+            message = msgspec.json.decode(body, type=wire.Message)
+            if message.method is None:
+                self._answered(message)
+                return
+            self.load.heard = self.heard
+            if message.id is not None:
+                self._asked(message.id, message.method, message.params)
+            else:
+                self._told(message.method, message.params)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return
+        self._news.set()
+
+    def ended(self, why: Ended) -> None:
+        """The server has ended: nobody who waits for it is answered."""
+        self.why = why
+        for waiting in self._pending.values():
+            if not waiting.done():
+                waiting.set_exception(ConnectionResetError())
+        self._news.set()
+
+    def _greeting(self, root_uri: str) -> Json:
+        return {
+            "processId": os.getpid(),
+            "clientInfo": {"name": "tieline-lsp"},
+            "rootUri": root_uri,
+            "workspaceFolders": [{"uri": root_uri, "name": "root"}],
+            "capabilities": CAPABILITIES,
+            "initializationOptions": self._settings,
+        }
 
     def _send(self, message: Json) -> None:
-        body = msgspec.json.encode({"jsonrpc": "2.0", **message})
-        if self._process.stdin and not self._process.stdin.is_closing():
-            self._process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        if self._channel is not None and not self.gone:
+            self._channel.send(msgspec.json.encode({"jsonrpc": "2.0", **message}))
 
-    async def _read(self) -> None:
-        stream = self._process.stdout
-        assert stream is not None
-        try:
-            while True:
-                head = await stream.readuntil(b"\r\n\r\n")
-                sizes = [line[15:] for line in head.split(b"\r\n") if line[:15].lower() == b"content-length:"]
-                size = int(sizes[0])
-                if size > MAX_BODY_BYTES:
-                    raise ValueError("message too large")
-                body = await stream.readexactly(size)
-                with contextlib.suppress(msgspec.DecodeError):
-                    self._take(msgspec.json.decode(body, type=_Message))
-        except (
-            asyncio.IncompleteReadError,
-            asyncio.LimitOverrunError,
-            ConnectionError,
-            ValueError,
-            IndexError,
-        ):
-            pass
-        finally:
-            for waiting in self._pending.values():
-                if not waiting.done():
-                    waiting.set_exception(ConnectionResetError())
-
-    async def _drain(self) -> None:
-        stream = self._process.stderr
-        assert stream is not None
-        while data := await stream.read(65536):
-            self._stderr = (self._stderr + data)[-4096:]
-
-    def _take(self, message: _Message) -> None:
-        if message.method is None:
-            waiting = self._pending.get(message.id) if message.id is not None else None
-            if waiting is not None and not waiting.done():
-                if message.error is None:
-                    waiting.set_result(message.result)
-                else:
-                    text = f"{self.name}: {message.error.get('message')}"
-                    waiting.set_exception(
-                        kit.ToolError("invalid_request", text, lsp_code=message.error.get("code"))
-                    )
+    def _answered(self, message: wire.Message) -> None:
+        waiting = self._pending.get(message.id)
+        if waiting is None or waiting.done():
             return
-        self._heard = self._loop.time()
-        if message.id is not None:
-            self._answer(message)
-        elif message.method == "textDocument/publishDiagnostics":
-            self.pushed[message.params["uri"]] = message.params
-        elif message.method == "$/progress":
-            self._note_progress(str(message.params["token"]), message.params["value"])
+        if message.error is None:
+            waiting.set_result(message.result)
+        else:
+            waiting.set_exception(ServerFault(self.name, message.error))
 
-    def _answer(self, message: _Message) -> None:
+    def _told(self, method: str, params: msgspec.Raw) -> None:
+        match method:
+            case "textDocument/publishDiagnostics":
+                published = msgspec.json.decode(params, type=wire.Published)
+                path = path_of(published.uri)
+                if self.wanted(path):
+                    self.pushed[path] = Pushed(self._loop.time(), published)
+            case "$/progress":
+                report = msgspec.json.decode(params, type=wire.Progress)
+                self._note_progress(report.token, report.value)
+            case "$/typescriptVersion":
+                # It says no version of its own, and this one is the one that decides.
+                self.version = self.version or f"TypeScript {msgspec.json.decode(params, type=_Info).version}"
+            case "experimental/serverStatus":
+                status = msgspec.json.decode(params, type=_Status)
+                self.load.signal(method, ready=status.quiescent)
+            case _:
+                self.load.signal(method)
+
+    def _asked(self, key: int | str, method: str, params: msgspec.Raw) -> None:
+        """Answer a question of the server; an unknown one too, since servers wait for the answer."""
         result: Any = None
-        match message.method:
+        match method:
             case "workspace/configuration":
-                result = [self._settings.get(item.get("section", "")) for item in message.params["items"]]
+                items = msgspec.json.decode(params, type=_Items).items
+                result = [_section(self._settings, item.section or "") for item in items]
             case "client/registerCapability":
-                self.registered |= {each["method"] for each in message.params["registrations"]}
+                for each in msgspec.json.decode(params, type=_Registrations).registrations:
+                    self.registered.setdefault(each.method, []).append(each)
+                    self.load.signal(each.method)
+            case "client/unregisterCapability":
+                for each in msgspec.json.decode(params, type=_Registrations).unregisterations:
+                    kept = [known for known in self.registered.get(each.method, []) if known.id != each.id]
+                    self.registered[each.method] = kept
+                    if not kept:
+                        del self.registered[each.method]
             case "workspace/applyEdit":
-                result = {"applied": False, "failureReason": "this client does not edit"}
+                if self.editor is not None:
+                    self.editor(msgspec.json.decode(params, type=_Wish).edit)
+                result = {"applied": False, "failureReason": "it is shown to a person first"}
             case (
                 "window/workDoneProgress/create"
+                | "window/showMessageRequest"
+                | "workspace/workspaceFolders"
                 | "workspace/diagnostic/refresh"
-                | "client/unregisterCapability"
+                | "workspace/semanticTokens/refresh"
+                | "workspace/inlayHint/refresh"
+                | "workspace/codeLens/refresh"
             ):
                 pass
-            case "window/showMessageRequest" | "workspace/workspaceFolders":
-                pass
             case _:
-                fault = {"code": -32601, "message": f"unknown method {message.method}"}
-                return self._send({"id": message.id, "error": fault})
-        return self._send({"id": message.id, "result": result})
+                fault = {"code": -32601, "message": f"unknown method {method}"}
+                return self._send({"id": key, "error": fault})
+        return self._send({"id": key, "result": result})
 
-    def _note_progress(self, token: str, value: Json) -> None:
-        if value.get("kind") == "end":
-            self._working.pop(token, None)
-            return
-        title = self._working.setdefault(token, value.get("title") or "")
-        share = f" {value['percentage']} %" if "percentage" in value else ""
-        for watcher in self.watchers:
-            watcher(f"{self.name}: {value.get('message') or title}{share}")
-
-    async def _obituary(self, method: str) -> kit.ToolError:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), GRACE_S)
-        code = self._process.returncode
-        how = "closed its output"
-        if code is not None:
-            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        said = self._stderr.decode(errors="replace").strip().splitlines()[-5:]
-        told = f"{self.name} {how} before it answered {method}; it is started again with the next call"
-        return kit.ToolError("io", told, exit=code, stderr=said)
+    def _note_progress(self, token: int | str, value: wire.ProgressValue) -> None:
+        share = f" {value.percentage:g} %" if value.percentage is not None else ""
+        words = ": ".join(part for part in (value.title, value.message) if part)
+        line = f"{words or self.load.doing() or 'working'}{share}"
+        self.load.progress(token, value.kind, line, self._loop.time())
+        if value.kind != "end":
+            for watcher in list(self.watchers):
+                watcher(f"{self.name}: {line}")
 
 
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+class _Info(msgspec.Struct):
+    version: str | None = None
 
 
-def _die_with_parent() -> None:
-    """Runs in the child: have it killed should this adapter be, since then nobody else could."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+class _Hello(msgspec.Struct, rename="camel"):
+    capabilities: Json = {}
+    server_info: _Info = msgspec.field(default_factory=_Info)
+
+
+class _Item(msgspec.Struct):
+    section: str | None = None
+
+
+class _Items(msgspec.Struct):
+    items: list[_Item]
+
+
+class _Registrations(msgspec.Struct):
+    registrations: list[wire.Registration] = []
+    unregisterations: list[wire.Registration] = []
+
+
+class _Wish(msgspec.Struct):
+    edit: wire.WorkspaceEdit
+
+
+class _Status(msgspec.Struct):
+    quiescent: bool = False
+
+
+_NAMES = {
+    "textDocument/definition": "definitionProvider",
+    "textDocument/references": "referencesProvider",
+    "textDocument/hover": "hoverProvider",
+    "textDocument/documentSymbol": "documentSymbolProvider",
+    "textDocument/diagnostic": "diagnosticProvider",
+    "textDocument/rename": "renameProvider",
+    "textDocument/codeAction": "codeActionProvider",
+    "textDocument/formatting": "documentFormattingProvider",
+    "textDocument/rangeFormatting": "documentRangeFormattingProvider",
+    "textDocument/prepareCallHierarchy": "callHierarchyProvider",
+    "workspace/symbol": "workspaceSymbolProvider",
+}
+
+
+def _offered(capabilities: Json, method: str) -> Any:
+    found: Any = capabilities.get(_NAMES.get(method, ""))
+    return True if found == {} else found
+
+
+def _section(settings: Json, section: str) -> Any:
+    """A section of the settings: by its whole name, else by its parts; all of them where none is named."""
+    if not section:
+        return settings
+    if section in settings:
+        return settings[section]
+    found: Any = settings
+    for part in section.split("."):
+        found = found.get(part) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return found  # pyright: ignore[reportUnknownVariableType]

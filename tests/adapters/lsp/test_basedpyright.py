@@ -63,8 +63,10 @@ def test_symbols_are_found_by_name_and_by_position_and_told_with_their_source(
             money = await ask("definition", symbol="Money")
             assert spots(money) == ["shop/money.py:7:7"]
             assert money["places"][0]["text"] == "class Money:"
-            assert (money["server"], money["complete"]) == ("basedpyright", True)
-            assert money["version"]
+            assert money["complete"] is True
+            [said] = money["servers"]
+            assert (said["name"], said["readiness"], said["complete"]) == ("basedpyright", "ready", True)
+            assert said["version"].startswith("1.")
             assert any("starting" in line for line in heard)
 
             uses = await ask("references", symbol="Money.plus")
@@ -207,7 +209,7 @@ def test_a_second_preset_says_what_it_finds_and_what_it_cannot_do(project: Path)
         async with connected("legacy", MODULE, "--root", str(project), "--server", "ruff") as client:
             found = data(await client.call_tool("diagnostics", {"path": "shop/bad.py"}))
             assert [(d["line"], d["code"]) for d in found["diagnostics"]] == [(1, "F401")]
-            assert found["server"] == "ruff"
+            assert [said["name"] for said in found["servers"]] == ["ruff"]
             for name in ("definition", "references"):
                 await fails(
                     client,
@@ -221,9 +223,8 @@ def test_a_second_preset_says_what_it_finds_and_what_it_cannot_do(project: Path)
 
 
 def test_a_server_that_is_not_installed_is_named_with_what_brings_it() -> None:
-    missing = Server(
-        name="x", program="no-such-server", language="x", suffixes=(".x",), install="pip install x"
-    )
+    missing = Server(name="x", program="no-such-server", languages={".x": "x"}, install="pip install x")
     with pytest.raises(kit.ToolError, match="no-such-server is not installed: pip install x"):
         missing.command()
-    assert PRESETS.keys() == {"basedpyright", "ruff"}
+    named = {"basedpyright", "ruff", "ty", "jedi", "clangd", "typescript", "gopls", "rust-analyzer"}
+    assert PRESETS.keys() == named
