@@ -51,7 +51,6 @@ CAPABILITIES: Final[dict[str, Any]] = {
         "codeAction": {
             "codeActionLiteralSupport": {"codeActionKind": {"valueSet": _ACTION_KINDS}},
             "isPreferredSupport": True,
-            "disabledSupport": True,
             "dataSupport": True,
             "resolveSupport": {"properties": ["edit"]},
         },

@@ -227,7 +227,8 @@ class Changing:
                 continue
             wanted = await self._wanted(service, raw, action, carry_out=bool(title))
             plan = await asyncio.to_thread(self._draft, service, action.title, wanted)
-            found.append(self._offer(service, action, plan))
+            known_now = bool(title) or bool(wanted) or action.order is None
+            found.append(self._offer(service, action, plan, known=known_now))
         now = (await self._disk.look()).stamps
         if known.get(path) != now.get(path):
             raise kit.ToolError("io", f"{path} has changed while it was looked at; ask again")
@@ -248,7 +249,7 @@ class Changing:
             await service.ask("workspace/executeCommand", order, settle=False)
         return found + asked
 
-    def _offer(self, service: Service, action: wire.Action, plan: Plan) -> Offer:
+    def _offer(self, service: Service, action: wire.Action, plan: Plan, *, known: bool) -> Offer:
         if plan.changes:
             self._plans.add(plan)
         return Offer(
@@ -256,6 +257,7 @@ class Changing:
             kind=action.kind,
             server=service.name,
             preferred=action.is_preferred,
+            known=known,
             plan=plan.id if plan.changes else "",
             files=[each.path for each in plan.changes],
             diff=_cut(edits.diff(plan.changes)),

@@ -146,7 +146,7 @@ class Checking:
                     by_path.setdefault(each, [])
                 continue
             if not whole:
-                sources.append(_cut(service))
+                sources.append(_cut(service, "there are more files than are looked at"))
             for each in paths:
                 by_path.setdefault(each, []).append(service)
         return by_path, sources
@@ -178,6 +178,8 @@ class Checking:
                 mine, who, _ = await self._diagnose(service, path, given)
                 found += mine
                 sources.append(who)
+                if given and path not in given and service.server.unsaved:
+                    sources.append(_cut(service, service.server.unsaved))
         return found
 
     async def _diagnose(
@@ -247,11 +249,11 @@ def _failed(service: Service, fault: kit.ToolError) -> Source:
     )
 
 
-def _cut(service: Service) -> Source:
+def _cut(service: Service, why: str) -> Source:
     return Source(
         name=service.name,
         version=service.version,
         readiness=service.readiness,
         complete=False,
-        note=service.blind or "there are more files than are looked at",
+        note=why,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -94,7 +95,7 @@ class Client:
         client.capabilities = hello.capabilities
         offered = hello.capabilities.get("positionEncoding")
         client.encoding = offered if offered in ("utf-8", "utf-32") else "utf-16"
-        client.version = hello.server_info.version or ""
+        client.version = _number(hello.server_info.version or "")
         client.notify("initialized", {})
         if settings:
             client.notify("workspace/didChangeConfiguration", {"settings": settings})
@@ -331,6 +332,12 @@ _NAMES = {
 def _offered(capabilities: Json, method: str) -> Any:
     found: Any = capabilities.get(_NAMES.get(method, ""))
     return True if found == {} else found
+
+
+def _number(said: str) -> str:
+    """The version in what a server says of it: some say their name and platform too."""
+    found = re.search(r"\d+\.\d[\w.+-]*", said)
+    return found[0] if found else said
 
 
 def _section(settings: Json, section: str) -> Any:

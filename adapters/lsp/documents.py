@@ -33,7 +33,7 @@ class Documents:
 
     def __init__(self, language_of: Callable[[str], str], limit: int = MAX_OPEN) -> None:
         self.epoch = 0
-        """Grows with everything that the server is told about files; what it said before may be outdated."""
+        """Grows with every change that the server is told of; what it said of other files may be outdated."""
         self._language_of = language_of
         self._limit = limit
         self._open: dict[str, Document] = {}
@@ -75,7 +75,6 @@ class Documents:
         """What to say so that the server goes by the disk."""
         if self._open.pop(uri, None) is None:
             return []
-        self.epoch += 1
         return [("textDocument/didClose", {"textDocument": {"uri": uri}})]
 
     def changed_on_disk(self, changes: list[tuple[str, int]]) -> list[Note]:
@@ -99,11 +98,13 @@ class Documents:
         """The document, if it is open."""
         return self._open.get(uri)
 
+    def __len__(self) -> int:
+        return len(self._open)
+
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._open))
 
     def _opened(self, uri: str, text: str) -> Note:
-        self.epoch += 1
         document = self._open[uri] = Document(self._next(), text, self.epoch)
         item = {"uri": uri, "languageId": self._language_of(uri), "version": document.version, "text": text}
         return "textDocument/didOpen", {"textDocument": item}

@@ -138,7 +138,9 @@ class Finder:
                 answer = await service.ask(WORKSPACE_SYMBOL, {"query": query})
                 listed = wire.listed(answer.value, wire.Symbol)
                 symbols += await asyncio.to_thread(self._workspace_symbols, service, listed)
-                sources.append(source(service, answer, more=service.blind))
+                more = f"only the first {MAX_SYMBOLS} are looked at" if len(listed) > MAX_SYMBOLS else ""
+                more = more or service.blind or service.server.search
+                sources.append(source(service, answer, more=more))
         if not sources:
             raise kit.ToolError("invalid_request", "; ".join(refused) + "; say a path too")
         return Found(symbols=symbols, sources=sources)
@@ -187,6 +189,13 @@ class Finder:
         # A server may not say what a symbol is in, and then it may be the one.
         named = named or [each for each in found.symbols if each.name == name and not each.container]
         spots = sorted({(each.path, each.line, each.column) for each in named})
+        container = address.dots(asked.symbol).rpartition(".")[0]
+        if not spots and container:
+            # Some servers search for what is at the top of files alone.
+            above = (await self.search(meter, address.last(container))).symbols
+            paths = {each.path for each in above if address.matches(container, each.dotted)}
+            if len(paths) == 1:
+                return Address(asked.symbol, paths.pop()), found.sources
         if len(spots) == 1:
             path, line, column = spots[0]
             return Address(asked.symbol, path, line, column), found.sources
@@ -199,7 +208,7 @@ class Finder:
         )
 
     async def _show_one(self, stack: AsyncExitStack, service: Service) -> None:
-        if service.has_open:
+        if service.open_count:
             return
         paths, _ = await self.space.files(service)
         for path in paths[:1]:
@@ -220,7 +229,10 @@ class Finder:
                     texts[path] = Text("")
             container, _, name = address.dots(each.name.removesuffix("()")).rpartition(".")
             line, column = _name_within(texts[path], each.spot, name, service)
-            above = ".".join(part for part in (each.container_name or "", container) if part)
+            outer = each.container_name or ""
+            if service.server.whole_names:
+                outer = outer.removesuffix(name).removesuffix(".")
+            above = ".".join(part for part in (outer, container) if part)
             found.append(
                 Symbol(
                     name=name,

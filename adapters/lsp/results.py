@@ -124,7 +124,8 @@ class Diagnostic(msgspec.Struct, kw_only=True):
     def shown(self) -> str:
         """`path:line:column: severity: message [code]`."""
         code = f" [{self.code}]" if self.code else ""
-        return f"{self.path}:{self.line}:{self.column}: {self.severity}: {self.message}{code}"
+        message = "\n    ".join(line for line in self.message.splitlines() if line.strip())
+        return f"{self.path}:{self.line}:{self.column}: {self.severity}: {message}{code}"
 
 
 class Diagnostics(Said, kw_only=True):
@@ -183,16 +184,24 @@ class Preview(Said, kw_only=True):
 
 
 class Offer(msgspec.Struct, kw_only=True):
-    """An action that a server offers. `plan` is there where what it does is known: see `Preview`."""
+    """An action that a server offers. What it does is `known` unless it is a command; `plan`: see `Preview`."""
 
     title: str
     kind: str
     server: str
     preferred: bool
+    known: bool
     plan: str
     files: list[str]
     diff: str
     disabled: str = ""
+
+    @property
+    def how(self) -> str:
+        """What to do to have it."""
+        if not self.known:
+            return "a command; ask for it by its title to see what it does"
+        return f'apply_edit(plan="{self.plan}")' if self.plan else self.disabled or "nothing would change"
 
 
 class Offers(Said, kw_only=True):
@@ -202,12 +211,10 @@ class Offers(Said, kw_only=True):
 
     def text(self) -> str:
         """Title by title, with their patches."""
-        parts: list[str] = []
-        for each in self.actions:
-            how = (
-                f'apply_edit(plan="{each.plan}")' if each.plan else each.disabled or "ask for it by its title"
-            )
-            parts.append(f"{each.title} [{each.kind or 'command'}]: {how}\n{each.diff}".rstrip())
+        parts = [
+            f"{each.title} [{each.kind or 'command'}]: {each.how}\n{each.diff}".rstrip()
+            for each in self.actions
+        ]
         return "\n\n".join(parts or ["no actions"]) + self.caveat()
 
 

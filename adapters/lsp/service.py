@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from adapters import kit
-from adapters.lsp import wire
+from adapters.lsp import tsserver, wire
 from adapters.lsp.channel import Channel, Listener, ProcessChannel
 from adapters.lsp.client import OUTDATED, Client, ServerFault
 from adapters.lsp.disk import Disk, Stamp, changes
@@ -123,9 +123,9 @@ class Service:
         return self._client.load.readiness(_now())
 
     @property
-    def has_open(self) -> bool:
-        """Whether the server was given any file."""
-        return any(True for _ in self._documents)
+    def open_count(self) -> int:
+        """How many files are open at the server."""
+        return len(self._documents)
 
     @property
     def stamps(self) -> Mapping[str, Stamp]:
@@ -239,6 +239,8 @@ class Service:
     async def diagnose(self, path: str) -> Answer[list[msgspec.Raw]]:
         """The diagnostics of a file that is shown: asked for where the server can be, else waited for."""
         client = self.client
+        if self.server.pull == "tsserver":
+            return await self._ask_tsserver(path)
         if not client.can(DIAGNOSTIC):
             pushed = await self._pushed(client, path)
             if pushed is not None:
@@ -246,6 +248,20 @@ class Service:
         found = await self.ask(DIAGNOSTIC, self.document(path))
         report = wire.optional(found.value, wire.Report) or wire.Report()
         return Answer(report.items, found.whole, found.readiness, found.why)
+
+    async def _ask_tsserver(self, path: str) -> Answer[list[msgspec.Raw]]:
+        # Asked first, since it has a file loaded and what was changed of it sent on.
+        last = await self.ask("textDocument/documentSymbol", self.document(path))
+        found: list[msgspec.Raw] = []
+        for kind in tsserver.QUESTIONS:
+            asked = tsserver.question(kind, self._disk.uri(path))
+            answer = await self.ask("workspace/executeCommand", asked, settle=False)
+            items = tsserver.diagnostics(answer.value)
+            if items is None:
+                why = f"{self.name} gave no answer about {path}"
+                return Answer([], whole=False, readiness=answer.readiness, why=why, silent=True)
+            found += items
+        return Answer(found, last.whole, last.readiness, last.why)
 
     async def close(self) -> None:
         """End the server."""
@@ -339,6 +355,7 @@ class Service:
             self._fed = await asyncio.to_thread(self._is_fed)
             load = Load(self.server.wait if self._fed else "none", _now(), self.server.sign)
             client = await self._open(load)
+            client.encoding = self.server.counts_in or client.encoding
             client.wanted = lambda path: self._documents.get(uri_of(path)) is not None
             self._say(client, self._documents.restart(self._text))
             self._client = client
@@ -422,7 +439,7 @@ class Service:
                 self._sent_at.pop(uri, None)
                 client.pushed.pop(path_of(uri), None)
             client.notify(method, params)
-            if method != "textDocument/didOpen":
+            if method in ("textDocument/didChange", "workspace/didChangeWatchedFiles"):
                 self._known.clear()
 
     def _why(self, client: Client, verdict: Final) -> str:

@@ -14,8 +14,6 @@ import psutil
 import pytest
 from mcp import Client
 
-from adapters import kit
-from adapters.lsp.servers import PRESETS, Server
 from tests.adapters.kit_client import ERAS, code, connected, data, run, text
 
 MODULE = "adapters.lsp"
@@ -220,11 +218,3 @@ def test_a_second_preset_says_what_it_finds_and_what_it_cannot_do(project: Path)
                 )
 
     run(work())
-
-
-def test_a_server_that_is_not_installed_is_named_with_what_brings_it() -> None:
-    missing = Server(name="x", program="no-such-server", languages={".x": "x"}, install="pip install x")
-    with pytest.raises(kit.ToolError, match="no-such-server is not installed: pip install x"):
-        missing.command()
-    named = {"basedpyright", "ruff", "ty", "jedi", "clangd", "typescript", "gopls", "rust-analyzer"}
-    assert PRESETS.keys() == named

@@ -1,0 +1,156 @@
+"""The adapter's tools without the wire, over a real directory: for real servers and for scripted ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from adapters import kit
+from adapters.lsp.channel import Channel, Ended, Listener
+from adapters.lsp.server import build
+from adapters.lsp.servers import Server
+from adapters.lsp.service import Limits, Reach, start_process
+from adapters.lsp.workspace import Workspace
+
+Json = dict[str, Any]
+
+
+class Heard:
+    """Stands for the context of a call, and keeps its progress."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.marks: list[float] = []
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        self.lines.append(message)
+        self.marks.append(done)
+
+
+class Tools:
+    """The tools of one workspace, by name."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._app = build(workspace)
+
+    async def __call__(self, name: str, heard: Heard | None = None, /, **arguments: Any) -> Json:
+        """Call a tool; gives its structured content with its text under `shown`. Raises `kit.ToolError`."""
+        returned: Any = await self._app.tools[name].call(arguments, cast("kit.Context", heard or Heard()))
+        return {**msgspec.to_builtins(returned), "shown": returned.text()}
+
+
+@asynccontextmanager
+async def over(
+    root: Path, servers: Sequence[Server], limits: Limits | None = None, reach: Reach = start_process
+) -> AsyncGenerator[Tools]:
+    """The tools over a root, closed at the end."""
+    workspace = Workspace(str(root), servers, limits, reach)
+    try:
+        yield Tools(workspace)
+    finally:
+        await workspace.close()
+
+
+def spots(found: Json) -> list[str]:
+    """The places of a result as `path:line:column`."""
+    return [f"{place['path']}:{place['line']}:{place['column']}" for place in found["places"]]
+
+
+Answers = Callable[[str, Any], Any]
+SILENCE = object()
+"""What a scripted server answers with where it does not answer."""
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a failure
+    """What a scripted server raises to answer with an error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Scripted:
+    """A language server in memory: `answers` gives the result of a request, from its method and params."""
+
+    def __init__(self, answers: Answers, capabilities: Json | None = None) -> None:
+        self.answers = answers
+        self.capabilities = capabilities or {}
+        self.heard: list[Json] = []
+        """Every message that it was sent."""
+        self.starts = 0
+        self._news = asyncio.Event()
+        self._listener: Listener | None = None
+
+    async def reach(self, server: Server, root: str, listener: Listener) -> Channel:
+        """Start it."""
+        self.starts += 1
+        self._listener = listener
+        return _Line(self)
+
+    def say(self, method: str, params: Any, **members: Any) -> None:
+        """Send something by itself."""
+        self._send({"method": method, "params": params, **members})
+
+    def die(self, code: int = 1) -> None:
+        """End as a process does."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.ended(Ended(f"exited with code {code}", code, ["last words"]))
+
+    def methods(self) -> list[str]:
+        """The methods that it was sent, in their order."""
+        return [each["method"] for each in self.heard if "method" in each]
+
+    async def until(self, method: str) -> Json:
+        """Wait for a message of that method."""
+        while True:
+            for each in self.heard:
+                if each.get("method") == method:
+                    return each
+            self._news.clear()
+            await asyncio.wait_for(self._news.wait(), 10)
+
+    def take(self, body: bytes) -> None:
+        """One message of the adapter."""
+        message = msgspec.json.decode(body, type=dict[str, Any])
+        self.heard.append(message)
+        self._news.set()
+        if "id" not in message or "method" not in message:
+            return
+        reply: Json
+        try:
+            reply = {"result": self._answer(message["method"], message.get("params"))}
+        except Refusal as refusal:
+            reply = {"error": {"code": refusal.code, "message": str(refusal)}}
+        if reply.get("result") is not SILENCE:
+            self._send({"id": message["id"], **reply})
+
+    def _answer(self, method: str, params: Any) -> Any:
+        if method == "initialize":
+            about = {"name": "scripted", "version": f"1.{self.starts}"}
+            return {"capabilities": self.capabilities, "serverInfo": about}
+        return None if method == "shutdown" else self.answers(method, params)
+
+    def _send(self, message: Json) -> None:
+        # As a process does: never within the call that it answers.
+        body = msgspec.json.encode({"jsonrpc": "2.0", **message})
+        asyncio.get_running_loop().call_soon(lambda: self._listener and self._listener.message(body))
+
+
+class _Line:
+    pid = 0
+
+    def __init__(self, server: Scripted) -> None:
+        self._server = server
+
+    def send(self, body: bytes) -> None:
+        self._server.take(body)
+
+    async def close(self) -> None:
+        self._server.die(0)
