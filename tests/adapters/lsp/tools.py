@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from adapters import kit
+from adapters.kit.testing import Testing
 from adapters.lsp.channel import Channel, Ended, Listener
 from adapters.lsp.server import build
 from adapters.lsp.servers import Server
@@ -21,28 +22,42 @@ Json = dict[str, Any]
 
 
 class Heard:
-    """Stands for the context of a call, and keeps its progress."""
+    """The progress of one call, also while it runs."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.marks: list[float] = []
+        self._all: list[Json] = []
+        self._begin = 0
 
-    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        self.lines.append(message)
-        self.marks.append(done)
+    def start(self, progress: list[Json]) -> None:
+        """What comes from now on belongs to the call."""
+        self._all, self._begin = progress, len(progress)
+
+    @property
+    def lines(self) -> list[str]:
+        """What was said."""
+        return [str(each.get("message", "")) for each in self._all[self._begin :]]
+
+    @property
+    def marks(self) -> list[float]:
+        """How far it was each time."""
+        return [float(each["progress"]) for each in self._all[self._begin :]]
 
 
 class Tools:
-    """The tools of one workspace, by name."""
+    """The tools of one workspace, by name, called as a host calls them."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self.workspace = workspace
-        self._app = build(workspace)
+    def __init__(self, workspace: Workspace, extension: Testing) -> None:
+        self.workspace, self._extension = workspace, extension
 
     async def __call__(self, name: str, heard: Heard | None = None, /, **arguments: Any) -> Json:
         """Call a tool; gives its structured content with its text under `shown`. Raises `kit.ToolError`."""
-        returned: Any = await self._app.tools[name].call(arguments, cast("kit.Context", heard or Heard()))
-        return {**msgspec.to_builtins(returned), "shown": returned.text()}
+        if heard is not None:
+            heard.start(self._extension.progress)
+        result = await self._extension.call(name, **arguments)
+        if result.is_error:
+            details = {key: value for key, value in result.error.items() if key != "code"}
+            raise kit.ToolError(cast("Any", result.code), result.text, **details)
+        return {**result.data, "shown": result.text}
 
 
 @asynccontextmanager
@@ -51,10 +66,8 @@ async def over(
 ) -> AsyncGenerator[Tools]:
     """The tools over a root, closed at the end."""
     workspace = Workspace(str(root), servers, limits, reach)
-    try:
-        yield Tools(workspace)
-    finally:
-        await workspace.close()
+    async with build(workspace).testing("mcp") as extension:
+        yield Tools(workspace, extension)
 
 
 def spots(found: Json) -> list[str]:
