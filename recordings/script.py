@@ -149,8 +149,8 @@ class Script:
         """Peers that went by themselves, and the last frame that says so."""
         self.hosted: dict[int, list[int]] = {}
         """Host calls, and the frames of what they were given, in order."""
-        self.decided: dict[int, int] = {}
-        """Host calls, and the frame of the first decision about each."""
+        self.decided: dict[int, list[int]] = {}
+        """Host calls, and the frames of the decisions about each, in order."""
         self._shaking: set[str] = set()
         self._cancels: dict[int, int] = {}
         self._answers: dict[int, int] = {}
@@ -367,7 +367,7 @@ class Script:
     def _inside(self, frame: Told) -> None:
         self._learn_of_requests(frame)
         if frame.kind == "policy" and frame.parent in self.hosted:
-            self.decided.setdefault(frame.parent, frame.seq)
+            self.decided.setdefault(frame.parent, []).append(frame.seq)
         if frame.kind not in ("open", "ready", "close", "timeout", "fault"):
             return
         x = self.source.frame(frame.seq).x or {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -109,6 +109,8 @@ class Player:
         self._suspended: dict[int, int] = {}
         """Live frames that have given the core questions, and the requests that they were given for."""
         self._answered: set[int] = set()
+        self._decided: dict[int, int] = {}
+        """Recorded host calls, and how many decisions were made about each."""
         self._acts: deque[Act] = deque()
         self._contested: list[int] | None = None
         """Those of the contested requests that have not come, the next one last; None until it is asked for."""
@@ -453,6 +455,31 @@ class Player:
         """The recorded host call that a live one is, by the numbers of their frames."""
         seq = self._recorded_of.get(live)
         return seq if seq in self.script.hosted else None
+
+    def decided(self, live: int, parent: int, x: dict[str, Any]) -> None:
+        """A decision about a host call of a recorded extension was made, by the frame `live`."""
+        call = self.hosted(parent)
+        if call is None:
+            return
+        recorded = self.script.decided.get(call, ())
+        number = self._decided.get(call, 0)
+        self._decided[call] = number + 1
+        before = self.script.source.frame(recorded[number]).x or {} if number < len(recorded) else {}
+        if all(before.get(name) == x.get(name) for name in ("decision", "reason")):
+            return
+        was = " ".join(str(before[name]) for name in ("decision", "reason") if name in before) or "nothing"
+        delivery = self.script.deliveries[call]
+        self.divergences.append(
+            Divergence(
+                cls="decision-differs",
+                lane=delivery.lane or None,
+                peer=delivery.peer,
+                method=delivery.method,
+                live=live,
+                recorded=recorded[number] if number < len(recorded) else call,
+                detail=f"`{x.get('capability', '')}`: {x.get('decision')} {x.get('reason')}, and was {was}",
+            )
+        )
 
     def gives_up(self, recorded: int) -> None:
         """A recorded request will not be answered as recorded."""

@@ -66,7 +66,9 @@ class PlayerTap:
             name=name, lane=lane, flags=flags, x=x,
         )  # fmt: skip
         self.at = self._tap.at
-        if seq >= 0:
+        if seq >= 0 and kind == "policy" and parent is not None and x is not None:
+            playing.player.decided(seq, parent, x)
+        elif seq >= 0:
             self._look(seq, kind, way, body, peer, re, method, name, lane, parent)
         return seq
 

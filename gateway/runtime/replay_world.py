@@ -165,8 +165,9 @@ class ReplayWorld(World):
 
         def recorded(hosted: Hosted) -> dict[str, Any] | None:
             player = playing.player
-            seq = player.script.decided.get(player.hosted(hosted.seq) or -1)
-            return player.script.source.frame(seq).x if seq is not None else None
+            call = player.hosted(hosted.seq)
+            decisions = player.script.decided.get(call, ()) if call is not None else ()
+            return player.script.source.frame(decisions[0]).x if decisions else None
 
         live = cache(partial(super().authority, session))
         return PlayedAuthority(StagedAuthority(self.config, recorded), live, self._is_played)

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.processes.gateway_kit import Client, Message, echo, eventually, house, run, state, text_of
-from tests.processes.replay_kit import tieline
+from tests.processes.gateway_kit import Client, Message, echo, eventually, house, run, state, text_of, toml_of
+from tests.processes.replay_kit import played, report, tieline
 from tests.processes.test_pi import extension
 
 __all__ = ["state"]
@@ -44,3 +44,55 @@ def test_a_host_call_is_decided_served_recorded_and_driven_again(tmp_path: Path)
 
     driven = tieline("replay", recording, "--drive", cwd=tmp_path)
     assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
+
+
+def recorded(
+    folder: Path, *calls: Message, words: Message | None = None, **rules: Any
+) -> tuple[Path, list[str]]:
+    """A recording of these host calls, and what each came to."""
+    peers = {"calc": extension(folder), "good": echo()}
+    (folder / "tieline.toml").write_text(toml_of(peers, extensions=policy(folder, **rules)))
+    command = ["run", folder / "tieline.toml", "--stdio", "--record", folder / "kept"]
+    served = played(folder, command, *(("calc__ask", call) for call in calls), words=words)
+    assert served.code == 0, served.said
+    (recording,) = (folder / "kept").iterdir()
+    return recording, served.texts
+
+
+WRITE = {
+    "capability": "write", "method": "fs", "params": {"op": "write", "path": "made.txt", "content": "x"},
+}  # fmt: skip
+YES: Message = {"action": "accept", "content": {"value": "Allow for this session"}}
+
+
+def test_a_replay_gives_recorded_answers_and_does_nothing(tmp_path: Path) -> None:
+    calls: tuple[Message, ...] = (WRITE, READ, {}, {**WRITE, "capability": "read"})
+    (tmp_path / "notes.txt").write_text("remember the milk")
+    recording, live = recorded(tmp_path, *calls, words=YES, mode="prompt", default_caps=["read"])
+    assert [json.loads(live[0])["created"], json.loads(live[1])["content"]] == [True, "remember the milk"]
+    (tmp_path / "notes.txt").unlink()
+    (tmp_path / "made.txt").unlink()
+
+    asked = [("calc__ask", call) for call in calls]
+    again = played(
+        tmp_path,
+        ["replay", recording, "--report", tmp_path / "report.json"],
+        *asked,
+        words=YES,
+        guard=tmp_path / "log",
+    )
+    assert again.texts == live, again.said
+    assert report(tmp_path / "report.json")["verdict"] == "same"
+    assert not (tmp_path / "made.txt").exists()
+    assert not (tmp_path / "log").read_text()
+
+    no: Message = {"action": "decline"}
+    other = played(tmp_path, ["replay", recording, "--report", tmp_path / "other.json"], *asked, words=no)
+    assert other.texts == live, "the extension is a recording, and says what it said"
+    found = report(tmp_path / "other.json")
+    assert found["verdict"] == "diverged"
+    assert "decision-differs" in json.dumps(found)
+
+    driven = tieline("replay", recording, "--drive", cwd=tmp_path)
+    assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
+    assert not (tmp_path / "made.txt").exists()
