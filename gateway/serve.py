@@ -372,6 +372,7 @@ async def play_core(
     *,
     transport: str,
     timeout_s: float,
+    dialect: str = "mcp",
     progress: Callable[[int, int], None] | None = None,
     waiting: Callable[[list[str], float], None] | None = None,
 ) -> Verifying:
@@ -388,6 +389,7 @@ async def play_core(
         source,
         gateway.exchange,
         transport=transport,
+        dialect=dialect,
         timeout_s=timeout_s,
         progress=progress,
         waiting=waiting,

@@ -18,6 +18,10 @@ from recordings.frame import DECISIONS, SETTLES, Frame
 from recordings.profile import Profile, kind_name
 
 Asker: TypeAlias = Literal["core", "peer"]
+POLICY_SCHEMA = "tieline.policy.v1"
+"""The form of a decision about a host call. It holds facts that no two runs share: the session, hashes of programs."""
+_SAID = frozenset(("decision", "reason", "capability", "layer", "rule", "code"))
+"""What of it is a difference between two runs."""
 _TIMES = ("_ns", "_ms", "_s", "_us")
 
 
@@ -165,8 +169,10 @@ def _settle(
 
 
 def decision_text(frame: Frame) -> str:
-    """A decision in words, without how long it took."""
+    """A decision in words, without how long it took, and without what it was made of."""
     facts = {key: value for key, value in (frame.x or {}).items() if not key.endswith(_TIMES)}
+    if facts.get("schema") == POLICY_SCHEMA:
+        facts = {key: value for key, value in facts.items() if key in _SAID}
     said = " ".join(part for part in (frame.kind, frame.method, frame.name) if part)
     at = f" @ {frame.peer}" if frame.peer else ""
     return f"{said}{at} {_sorted(facts).decode()}" if facts else said + at

@@ -75,6 +75,7 @@ def play(source: Recording, live: Config, target: Path, *, timeout_s: float) -> 
         live,
         target,
         transport=source.header.core.transport if source.header.core is not None else "stdio",
+        dialect=source.header.core.dialect if source.header.core is not None else "mcp",
         transparent=bool(source.header.settings.get("transparent")),
         timeout_s=timeout_s,
         never=[name for name, facts in source.header.peers.items() if not facts.version],
@@ -90,8 +91,9 @@ def play_source(
     transparent: bool,
     timeout_s: float,
     never: Collection[str] = (),
+    dialect: str = "mcp",
 ) -> tuple[int, ...]:
-    """As `play`, of any source of frames and over the transport that its core had.
+    """As `play`, of any source of frames, over the transport that its core had and in the dialect that it spoke.
 
     A live server that cannot be reached is an error, but for those that could `never` be, when it was recorded.
     """
@@ -110,6 +112,7 @@ def play_source(
                 options,
                 source,
                 transport=transport,
+                dialect=dialect,
                 timeout_s=timeout_s,
                 progress=shown,
                 waiting=partial(_tell_waiting, timeout_s),

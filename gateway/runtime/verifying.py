@@ -31,6 +31,7 @@ class Verifying:
         *,
         transport: str,
         timeout_s: float,
+        dialect: str = "mcp",
         progress: Callable[[int, int], None] | None = None,
         waiting: Callable[[list[str], float], None] | None = None,
     ) -> None:
@@ -45,7 +46,7 @@ class Verifying:
         self._progress = progress
         self._waiting = waiting
         self._stirred = asyncio.Event()
-        self._seats = CoreSeats(exchange, transport, on_send=self._given)
+        self._seats = CoreSeats(exchange, transport, on_send=self._given, dialect=dialect)
         self.core.start(self._seats)
         self.unanswered: list[int] = []
         """Recorded requests whose live answer did not come."""

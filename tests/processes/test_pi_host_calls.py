@@ -96,3 +96,20 @@ def test_a_replay_gives_recorded_answers_and_does_nothing(tmp_path: Path) -> Non
     driven = tieline("replay", recording, "--drive", cwd=tmp_path)
     assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
     assert not (tmp_path / "made.txt").exists()
+
+
+def test_verify_serves_the_host_calls_of_a_live_extension_under_the_live_policy(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("remember the milk")
+    recording, _ = recorded(tmp_path, READ, WRITE, words=YES, mode="prompt", default_caps=["read"])
+    (tmp_path / "made.txt").unlink()
+
+    same = tieline("verify", recording, "--config", tmp_path / "tieline.toml", cwd=tmp_path)
+    assert same.returncode == 0, same.stdout + same.stderr
+    assert (tmp_path / "made.txt").read_text() == "x"
+
+    peers = {"calc": extension(tmp_path), "good": echo()}
+    (tmp_path / "strict.toml").write_text(
+        toml_of(peers, extensions=policy(tmp_path, mode="strict", default_caps=[]))
+    )
+    strict = tieline("verify", recording, "--config", tmp_path / "strict.toml", cwd=tmp_path)
+    assert strict.returncode == 1, strict.stdout + strict.stderr
