@@ -202,6 +202,11 @@ class Catalog:
                     kind.given[name] = item.peer, item.original
         return list(kind.offered.values())
 
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of the tools that were last told to cores; none before that, or where lists pass untouched."""
+        return list(self._kinds["tools/list"].offered)
+
     def refresh(self, method: str) -> None:
         """See what there is to tell people of a list."""
         self._fresh(method)

@@ -40,8 +40,8 @@ class Hosted(PeerAsk):
     """One host call. The shell that serves it reads what it is, and calls `gave` and `ended`."""
 
     __slots__ = (
-        "_calls", "call_id", "capability", "credits", "decision", "index", "lane", "need", "params", "prompt",
-        "raw", "served", "stage", "time_s", "timer", "verb",
+        "_calls", "at", "call_id", "capability", "context", "credits", "decision", "index", "lane", "need", "params",
+        "prompt", "raw", "served", "stage", "time_s", "timer", "verb",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,10 @@ class Hosted(PeerAsk):
         """What the extension states; believed by nobody."""
         self.verb = asked.method
         """The connector's method."""
+        self.at = session.tap.at
+        """When it was asked for, in nanoseconds since the session's start."""
+        self.context = asked.context
+        """What the extension says besides; believed by nobody."""
         self.raw = bytes(asked.params)
         self.params: dict[str, Any] = {}
         self.need = Need("", asked.method)

@@ -459,6 +459,13 @@ class Peer:
         call.session.tap.record("fault", "inside", peer=self.name, life=self.life, re=call.seq, x=facts)
         call.session.answered(call, Reply(fault=transport_fault(self.name, fault)))
 
+    def context_of(self, id_: Id | None) -> dict[str, Any]:
+        """Return what an extension is told with a request of ours, or, without one, with what it is told."""
+        call = self.pending.get(id_) if id_ is not None else None
+        session = call.session if call is not None else next(iter(self.sessions), None)
+        about = session.host_session if session is not None else None
+        return about.context(call, self) if about is not None else {}
+
     def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
         """The peer has stopped reading, or reads again."""
         self.is_full = not ready

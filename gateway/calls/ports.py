@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
+from gateway.sessions.conversation import Beginning, Files, Loaded, StoreError
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from recordings.header import PeerFacts
 
 __all__ = [
-    "Authority", "Hello", "Host", "Id", "Link", "Origin", "Served", "Stamp", "Tap", "Timer", "TransportError",
+    "Authority", "Hello", "Host", "Id", "Keeper", "Link", "Origin", "Served", "Stamp", "Tap", "Timer", "TransportError",
 ]  # fmt: skip
 
 
@@ -128,6 +129,34 @@ class Authority(Protocol):
         ...
 
 
+class Keeper(Files, Protocol):
+    """Where the session of one agent is kept."""
+
+    @property
+    def beginning(self) -> Beginning:
+        """What it begins with."""
+        ...
+
+    def seen(self, line: bytes) -> bytes:
+        """Return what of a line may be recorded, and so counts in hashes."""
+        ...
+
+    def load(self, target: str, then: Callable[[Loaded | StoreError], None]) -> None:
+        """Read a session by its id, the name of its file or its path; it is the one that is written to from then on.
+
+        `then` is called once, perhaps at once, and not after `close`.
+        """
+        ...
+
+    def list(self, limit: int, then: Callable[[list[dict[str, Any]] | StoreError], None]) -> None:
+        """Look which sessions of this working directory there are, the latest first. `then` as in `load`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
 class Host(Protocol):
     """The world outside of the pure core."""
 
@@ -177,4 +206,9 @@ class Host(Protocol):
 
     def serve(self, hosted: Hosted) -> Served:
         """Have a connector work on a host call that was allowed. It may have ended when this returns."""
+        ...
+
+    def keeper(self, session: Session, peer: Peer) -> Keeper | None:
+        """Return where the session of an agent is kept that has met its first extension; None where what extensions
+        are told of it is known from elsewhere. Asked until there is one."""
         ...

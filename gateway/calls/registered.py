@@ -44,6 +44,21 @@ class Registered:
         return tuple(map(str, cast(list[object], found))) if isinstance(found, list) else ()
 
     @cached_property
+    def tool_names(self) -> list[str]:
+        """The names of its tools."""
+        return [str(each["name"]) for each in self._tables("tools") if "name" in each]
+
+    def _tables(self, member: str) -> list[dict[str, Any]]:
+        found = self.payload.get(member)
+        items = cast(list[object], found) if isinstance(found, list) else []
+        return [cast(dict[str, Any], each) for each in items if isinstance(each, dict)]
+
+    @cached_property
+    def flags(self) -> dict[str, Any]:
+        """The flags that it has declared with what they are where nobody sets them; None where it does not say."""
+        return {str(each["name"]): each.get("default") for each in self._tables("flags") if "name" in each}
+
+    @cached_property
     def _declared(self) -> tuple[Declaration, ManifestError | None]:
         # Here, since who has no Pi extension needs no policy.
         from gateway.policy.manifest import declaration

@@ -37,6 +37,7 @@ from transports.base import Hello, Id, Link, Origin, TransportError
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange
     from gateway.calls.host_call import HostCalls
+    from gateway.calls.host_session import HostSession
     from gateway.calls.ports import Timer
     from gateway.calls.results import Results
     from gateway.calls.seat import Seat
@@ -81,6 +82,8 @@ class Session:
         self._idle: Timer | None = None
         self._knows_core = False
         self._host_calls: HostCalls | None = None
+        self.host_session: HostSession | None = None
+        """The session that its extensions are in; None where it has no extension."""
         self.is_over = False
         """Whether it has ended: what still comes of it concerns nobody."""
         self._handlers: dict[str, Handler] = {
@@ -97,6 +100,9 @@ class Session:
             "logging/setLevel": self.flows.set_level,
             **dict.fromkeys(mcp.LIST_METHODS, self.flows.list),
         }
+        for peer in self.peers():
+            if peer.is_pi and peer.is_ready:
+                self.meet(peer)
 
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection of the core."""
@@ -116,6 +122,15 @@ class Session:
 
             self._host_calls = HostCalls(self)
         return self._host_calls
+
+    def meet(self, peer: Peer) -> None:
+        """An extension is ready: with the first one the session begins that all of them are in."""
+        if self.host_session is None and not self.is_over:
+            keeper = self.exchange.host.keeper(self, peer)
+            if keeper is not None:
+                from gateway.calls.host_session import HostSession
+
+                self.host_session = HostSession(self, keeper)
 
     def forget_hosted(self, peer: Peer) -> None:
         """A peer has gone: what it has asked of its host is ended."""
@@ -500,6 +515,8 @@ class Session:
 
     def peer_ready(self, peer: Peer) -> None:
         """A peer has shaken hands, for the first time or again."""
+        if peer.is_pi:
+            self.meet(peer)
         self.flows.peer_ready(peer)
         self.listens.peer_ready(peer)
 
@@ -562,6 +579,8 @@ class Session:
         self.is_over = True
         if self._host_calls is not None:
             self._host_calls.close()
+        if self.host_session is not None:
+            self.host_session.close()
         self.subscriptions.close()
         for seat in self.seats.values():
             seat.close(self)

@@ -54,6 +54,18 @@ class ExtensionsConfig(msgspec.Struct, frozen=True, kw_only=True):
             extra=PLACE,
         ),
     ] = None
+    sessions: Annotated[
+        str | None,
+        Meta(
+            description="Directory of session files, in Pi's format: `~/.pi/agent/sessions` to share them with Pi. "
+            "Default: `sessions` in the state directory.",
+            extra=PLACE,
+        ),
+    ] = None
+    keep_sessions: Annotated[
+        bool,
+        Meta(description="Write sessions to files; otherwise they last as long as the agent is connected."),
+    ] = True
     prompt_timeout_s: Annotated[
         float, Meta(gt=0, le=120, description="How long a person has for an answer; then it is no.")
     ] = 120.0

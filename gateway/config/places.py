@@ -37,6 +37,11 @@ def grants_file(config: Config) -> Path:
     return Path(config.extensions.grants) if config.extensions.grants else state_dir() / "grants.toml"
 
 
+def sessions_dir(config: Config) -> Path:
+    """Return the directory of the sessions that extensions are in. Not created."""
+    return Path(config.extensions.sessions) if config.extensions.sessions else state_dir() / "sessions"
+
+
 def find_config(directory: Path) -> Path | None:
     """Return the configuration that a command takes when it is given none."""
     return next((directory / name for name in CANDIDATES if (directory / name).is_file()), None)

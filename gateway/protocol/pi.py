@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.protocol.bounds import MAX_DIGITS, TOKENS, has_endless_number, is_deep
-from gateway.protocol.pi_messages import PAYLOADS, TYPE_OF, TYPES, VERSIONS, Envelope, Payload, Type
+from gateway.protocol.pi_messages import EMPTY, PAYLOADS, TYPE_OF, TYPES, VERSIONS, Envelope, Payload, Type
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """The longest message by default."""
@@ -94,9 +94,12 @@ def read(data: bytes, most_depth: int = MAX_DEPTH) -> Message:
         raise BadPiMessage(_reason(value), str(fault), _known(value)) from None
 
 
-def write(id_: str, body: Payload) -> bytes:
-    """Return a message around a payload."""
-    return raw(id_, TYPE_OF[type(body)], _encode(body))
+def write(id_: str, body: Payload, context: Raw = EMPTY) -> bytes:
+    """Return a message around a payload. `context`, an object, becomes a member of payloads that have none in v1."""
+    payload = _encode(body)
+    if context is not EMPTY:
+        payload = b'%b,"context":%b}' % (payload[:-1], bytes(context))
+    return raw(id_, TYPE_OF[type(body)], payload)
 
 
 def raw(id_: str, type_: Type, payload: bytes) -> bytes:

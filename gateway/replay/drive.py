@@ -18,6 +18,7 @@ from gateway.replay.pairing import Pairing
 from gateway.replay.rewire import OVER_HTTP, about, is_stray, under_id
 from gateway.replay.stage import Nowhere, Stage
 from gateway.replay.staged_calls import StagedCalls, is_of_connector
+from gateway.replay.staged_session import is_input
 from recordings.frame import Frame
 from recordings.header import Header
 from transports.base import Id, Origin, Receiver
@@ -72,6 +73,7 @@ class Drive:
             if not _is_of_reader(frame):
                 self.pairing.expect(frame)
                 self._hosted.expect(frame)
+                self._stage.conversations.expect(frame)
                 self._seat(frame)
         frame = None
         for number, frame in enumerate(self.pairing.expected()):
@@ -112,9 +114,12 @@ class Drive:
                     frame.peer or ""
                 )
             self._copy(frame)
-        elif is_of_connector(frame) and self._hosted.play(
-            frame, self.pairing.live_bytes(self._body(frame)), self.pairing.live_of(frame.re)
-        ):
+        elif (
+            is_of_connector(frame)
+            and self._hosted.play(
+                frame, self.pairing.live_bytes(self._body(frame)), self.pairing.live_of(frame.re)
+            )
+        ) or (is_input(frame) and self._stage.conversations.play(frame.x or {}, self._body(frame))):
             pass
         elif way == "inside" and kind == "open":
             self._open(frame)

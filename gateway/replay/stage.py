@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from gateway.calls.ports import Tap, Timer
 from gateway.replay.clock import VirtualClock
+from gateway.replay.staged_session import NAME, StagedSessions
 from recordings.frame import NO_BODY, Frame
 from recordings.header import PeerFacts
 from transports.base import Hello, Id, Stamp
@@ -21,7 +22,7 @@ from transports.base import Hello, Id, Stamp
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
-    from gateway.calls.ports import Authority, Served
+    from gateway.calls.ports import Authority, Keeper, Served
     from gateway.calls.session import Session
     from gateway.replay.staged_calls import StagedCalls
 
@@ -155,6 +156,7 @@ class Stage:
         self.last_tap: GatheringTap | None = None
         """That of the session that began last, also when it has ended."""
         self.calls: StagedCalls | None = None
+        self.conversations = StagedSessions()
         self.wanted: list[Peer] = []
         """Peers that the exchange wants to be connected to, in the order in which it said so."""
 
@@ -197,8 +199,15 @@ class Stage:
 
     def serve(self, hosted: Hosted) -> Served:
         """Give what was given, when it is due."""
+        about = hosted.session.host_session
+        if hosted.verb == NAME and about is not None:
+            return about.serve(hosted)
         assert self.calls is not None
         return self.calls.serve(hosted)
+
+    def keeper(self, session: Session, peer: Peer) -> Keeper | None:
+        """Return what the session had begun with, and nothing that it is kept in; None where it never did."""
+        return self.conversations.keeper()
 
     def mint(self) -> str:
         """Return 32 hex digits out of the session's seed, the same ones in every run."""

@@ -198,7 +198,14 @@ class Connection:
         if config.dialect == "pi":
             from gateway.runtime.pi_link import PiLink
 
-            pi = PiLink(life, self._peer.name, self._world.now, limits, self._world.config.extensions)
+            pi = PiLink(
+                life,
+                self._peer.name,
+                self._world.now,
+                limits,
+                self._world.config.extensions,
+                self._peer.context_of,
+            )
         receiver = life if pi is None else pi
         pipes = connect_pipes(
             receiver, read_fd=read_fd, write_fd=write_fd, limits=limits, pipe_bytes=1024 * 1024

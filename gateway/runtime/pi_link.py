@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from gateway.calls.pi.extension import Limits as PiLimits
 from gateway.calls.pi.server import PiServer, Said
@@ -28,7 +29,9 @@ class PiLink:
         now: Callable[[], int],
         limits: Limits,
         extensions: ExtensionsConfig,
+        context: Callable[[Id | None], dict[str, Any]],
     ) -> None:
+        """`context` is what the extension is told with a request of the peer, or without one."""
         self._receiver = receiver
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -37,7 +40,7 @@ class PiLink:
             host_calls=extensions.max_host_calls,
             host_call_ns=int(extensions.host_call_timeout_s * 1e9),
         )
-        self._server = PiServer(name, now(), bounds)
+        self._server = PiServer(name, now(), bounds, context=context)
         self._link: Link | None = None
         self._waiting: deque[bytes] = deque()
         """What the peer is to hear once it has finished what it is saying."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gateway.calls.call import Call
     from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
-    from gateway.calls.ports import Authority, Served, Tap
+    from gateway.calls.ports import Authority, Keeper, Served, Tap
     from gateway.calls.session import Session
     from gateway.config.model import Config
     from gateway.config.peer import PeerConfig
@@ -171,6 +171,15 @@ class ReplayWorld(World):
 
         live = cache(partial(super().authority, session))
         return PlayedAuthority(StagedAuthority(self.config, recorded), live, self._is_played)
+
+    def keeper(self, session: Session, peer: Peer) -> Keeper | None:
+        """Keep nothing on disk: a session of live extensions lasts as long as the replay, and those that are played
+        are told what they were told."""
+        return None if self._is_played(peer) else super().keeper(session, peer)
+
+    @property
+    def _keeps_sessions(self) -> bool:
+        return False
 
     def serve(self, hosted: Hosted) -> Served:
         """Give a host call what it was given; nothing is done. Of a live extension it is served."""

@@ -25,7 +25,7 @@ from gateway.calls.peer_state import Peer
 from gateway.calls.ports import Tap
 from gateway.config.model import Config
 from gateway.config.peer import OAuthConfig, PeerConfig
-from gateway.config.places import state_dir, usual_roots
+from gateway.config.places import sessions_dir, state_dir, usual_roots
 from gateway.config.recorded import settings_of
 from gateway.protocol import mcp
 from gateway.runtime.connection import Connection, spec_of
@@ -35,6 +35,7 @@ from gateway.runtime.redactor import make_redactor
 from gateway.runtime.refusing import RefusingTap
 from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.runtime.warm import Warm
+from gateway.sessions.conversation import Beginning
 from recordings.errors import RecordingError
 from recordings.header import Header, PeerFacts
 from recordings.store import Recorder
@@ -42,7 +43,7 @@ from transports.base import Hello
 
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
-    from gateway.calls.ports import Authority, Served
+    from gateway.calls.ports import Authority, Keeper, Served
     from gateway.calls.session import Session
     from gateway.runtime.host.authority import Authorities
     from gateway.runtime.host.serving import Desk
@@ -202,8 +203,30 @@ class World:
             self._authorities = Authorities(self.config)
         return self._authorities
 
+    def keeper(self, session: Session, peer: Peer) -> Keeper | None:
+        """Return where the session of an agent is kept: in a file, or only as long as it lasts."""
+        del peer
+        from gateway.runtime.host.session_keeper import DiskKeeper, NoKeeper
+
+        kept = self._keeps_sessions
+        beginning = Beginning(
+            seed=secrets.token_hex(8),
+            at_ms=time.time_ns() // 1_000_000 - session.tap.now() // 1_000_000,
+            cwd=self.authorities.folders[0].path,
+            directory=str(sessions_dir(self.config)) if kept else "",
+        )
+        seen = self.redactor.body
+        return DiskKeeper(beginning, seen, self.spawn) if kept else NoKeeper(beginning, seen)
+
+    @property
+    def _keeps_sessions(self) -> bool:
+        return self.config.extensions.keep_sessions
+
     def serve(self, hosted: Hosted) -> Served:
         """Have a connector work on a host call."""
+        about = hosted.session.host_session
+        if hosted.verb == "session" and about is not None:
+            return about.serve(hosted)
         if self._desk is None:
             from gateway.runtime.host.beneath import Folders
             from gateway.runtime.host.registry import Ports, connectors

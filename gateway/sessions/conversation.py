@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw
 
 from gateway.sessions import context, drafts, fork, ops
 from gateway.sessions.entries import CUSTOM_MESSAGE, Entry, encode, header_of
-from gateway.sessions.format import Note, SessionFile
+from gateway.sessions.format import SessionFile
 from gateway.sessions.ids import Ids
 from gateway.sessions.pages import page, spelled
 from gateway.sessions.places import directory_of, file_of
@@ -27,7 +27,6 @@ Why: TypeAlias = Literal["startup", "new", "fork", "resume", "reload"]
 """How a session became the current one."""
 MOST_BYTES: Final = 256 * 1024 * 1024
 """Of one session."""
-MOST_NOTES: Final = 16
 
 
 class StoreError(Exception):
@@ -67,6 +66,14 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     directory: str = ""
     """Where session files lie, absolute; empty for sessions that are kept nowhere."""
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that was read from its file: its lines as this version writes them, and what was wrong with others."""
+
+    file: str
+    lines: list[bytes]
+    notes: list[dict[str, Any]] = []
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -379,10 +386,10 @@ class Conversation:
     def _(self, op: ops.ListSessions, at_ms: int) -> Result:
         return Listing(limit=op.limit)
 
-    def loaded(self, load: Load, file: str, found: SessionFile) -> Done:
-        """Go on with a session that was read from a file."""
+    def loaded(self, load: Load, file: str, found: SessionFile, notes: Sequence[dict[str, Any]] = ()) -> Done:
+        """Go on with a session that was read from a file; `notes` is what was wrong with its lines."""
         self._enter(Tree(found.header, found.entries), file=file, is_written=True)
-        return self._replaced(load.why, notes=found.notes)
+        return self._replaced(load.why, notes=notes)
 
     def _begins(
         self, at_ms: int, why: Literal["new", "fork"], text: str | None, name: str | None = None
@@ -407,7 +414,7 @@ class Conversation:
         why: Why,
         *,
         text: str | None = None,
-        notes: Sequence[Note] = (),
+        notes: Sequence[dict[str, Any]] = (),
         wrote: Sequence[Entry] = (),
     ) -> Done:
         self.generation += 1
@@ -415,8 +422,7 @@ class Conversation:
         if text is not None:
             output["text"] = text
         if notes:
-            told = [{"line": note.line, "reason": note.reason, "message": note.message} for note in notes]
-            output["notes"] = told[:MOST_NOTES]
+            output["notes"] = list(notes)
         return Done(output=output, wrote=list(wrote), why=why)
 
     def _append(self, entry: Entry) -> Done:

@@ -172,12 +172,12 @@ class Extension:
 
     # What the host wants.
 
-    def start(self, data: Raw = EMPTY) -> list[Effect] | Fault:
+    def start(self, data: Raw = EMPTY, context: Raw = EMPTY) -> list[Effect] | Fault:
         """Tell the extension that the session runs: from now on it may ask. Its registration was accepted."""
         if self.state != "loading":
             return self._fault("invalid_request", "not_loading", f"cannot start while {self.state}")
         self.state = "running"
-        return [self._tell(events.SESSION_START, data)]
+        return [self._tell(events.SESSION_START, data, context)]
 
     def call_tool(
         self, name: str, given: Raw, deadline_ns: int, context: Raw = EMPTY
@@ -195,27 +195,33 @@ class Extension:
         )
 
     def run_command(
-        self, name: str, args: list[str], deadline_ns: int, given: Raw | UnsetType = UNSET
+        self,
+        name: str,
+        args: list[str],
+        deadline_ns: int,
+        given: Raw | UnsetType = UNSET,
+        context: Raw = EMPTY,
     ) -> list[Effect] | Fault:
         """Have a command run. The first effect's id is the call's key."""
         if self.offer is not None and name not in self.offer.commands:
             return self._fault("invalid_request", "unknown_command", f"has no command {name[:64]!r}")
         body = SlashCommand(name=name, args=args or UNSET, input=given)
-        return self._ask("slash_command", name, deadline_ns, lambda _: body)
+        return self._ask("slash_command", name, deadline_ns, lambda _: body, context)
 
-    def ask_hook(self, event: str, data: Raw, deadline_ns: int) -> list[Effect] | Fault:
+    def ask_hook(self, event: str, data: Raw, deadline_ns: int, context: Raw = EMPTY) -> list[Effect] | Fault:
         """Ask a hook for its decision. The first effect's id is the call's key."""
         if not self.hears(event):
             return self._fault("invalid_request", "not_hooked", f"has no hook for {event[:64]!r}")
-        return self._ask("event_hook", event, deadline_ns, lambda _: EventHook(event=event, data=data))
+        body = EventHook(event=event, data=data)
+        return self._ask("event_hook", event, deadline_ns, lambda _: body, context)
 
-    def tell(self, event: str, data: Raw = EMPTY) -> list[Effect] | Fault:
+    def tell(self, event: str, data: Raw = EMPTY, context: Raw = EMPTY) -> list[Effect] | Fault:
         """Tell a hook something that takes no answer."""
         if self.state != "running":
             return self._fault("invalid_request", "not_running", f"takes no events while {self.state}")
         if not self.hears(event):
             return self._fault("invalid_request", "not_hooked", f"has no hook for {event[:64]!r}")
-        return [self._tell(event, data)]
+        return [self._tell(event, data, context)]
 
     def hears(self, event: str) -> bool:
         """Whether the extension has a hook for an event."""
@@ -408,7 +414,12 @@ class Extension:
     # What is sent.
 
     def _ask(
-        self, kind: Kind, name: str, deadline_ns: int, body: Callable[[str], Payload]
+        self,
+        kind: Kind,
+        name: str,
+        deadline_ns: int,
+        body: Callable[[str], Payload],
+        context: Raw = EMPTY,
     ) -> list[Effect] | Fault:
         if self.state != "running":
             return self._fault("io", "not_running", f"takes no calls while {self.state}")
@@ -416,7 +427,7 @@ class Extension:
             fault = self._fault("io", "overloaded", "has too many calls open")
             return msgspec.structs.replace(fault, retryable=True)
         question = self.questions.ask(kind, name, deadline_ns)
-        message = pi.write(question.id, body(question.id))
+        message = pi.write(question.id, body(question.id), context)
         if len(message) > self.limits.most_bytes:
             self.questions.answered(question)
             return self._fault(
@@ -426,10 +437,10 @@ class Extension:
             )
         return [Send(message=message, type=kind, id=question.id, asks=True)]
 
-    def _tell(self, event: str, data: Raw) -> Send:
+    def _tell(self, event: str, data: Raw, context: Raw = EMPTY) -> Send:
         id_ = self.questions.notice()
         told = EventHook(event=event, data=events.without_answer(data))
-        return Send(message=pi.write(id_, told), type="event_hook", id=id_)
+        return Send(message=pi.write(id_, told, context), type="event_hook", id=id_)
 
     def _cancellation(self, question: Question) -> Send:
         return self._tell(events.CANCEL, events.cancel_data(question.id))

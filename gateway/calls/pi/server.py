@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec import Raw
 
 from gateway.calls.pi import host_words, to_mcp, to_pi, words
 from gateway.calls.pi.effects import (
@@ -75,7 +76,16 @@ _encode = msgspec.json.Encoder().encode
 class PiServer:
     """One connection to an extension, as the gateway's MCP side sees it. Times are monotonic nanoseconds."""
 
-    def __init__(self, name: str, now: int, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        now: int,
+        limits: Limits | None = None,
+        *,
+        context: Callable[[Id | None], dict[str, Any]] | None = None,
+    ) -> None:
+        """`context` gives what the extension is told with a request of the gateway, or, for None, with an event."""
+        self._context = context or _nothing
         usual = limits or Limits()
         limits = msgspec.structs.replace(usual, host_slack_ns=max(usual.host_slack_ns, SLACK_NS))
         self.extension = Extension(name, now, limits=limits)
@@ -136,7 +146,7 @@ class PiServer:
 
     def _notified(self, said: Said, envelope: Envelope, now: int) -> None:
         if envelope.method == "notifications/initialized":
-            started = self.extension.start()
+            started = self.extension.start(context=self._context_for(None))
             if not isinstance(started, Fault):
                 self._do(said, started)
         elif envelope.method == "notifications/cancelled":
@@ -192,7 +202,8 @@ class PiServer:
         if isinstance(call, Fault):
             self._refuse(said, id_, call)
             return
-        asked = self.extension.call_tool(call.name, call.input, FOREVER, call.context)
+        context = self._context_for(id_, call.context)
+        asked = self.extension.call_tool(call.name, call.input, FOREVER, context)
         answer = partial(_tool_answer, hint_for(self._extras, call.name).get("result"))
         self._ask(said, _Open(id_, answer, _token(params)), asked)
 
@@ -208,8 +219,15 @@ class PiServer:
                 return to_mcp.command_fault(name, ended.output, peer)
             return to_mcp.prompt_result(ended.output)
 
-        asked = self.extension.run_command(name, command.args, FOREVER)
+        asked = self.extension.run_command(name, command.args, FOREVER, context=self._context_for(id_))
         self._ask(said, _Open(id_, answer, _token(params)), asked)
+
+    def _context_for(self, id_: Id | None, more: Raw = EMPTY) -> Raw:
+        """Return the context of what the extension is given; `more` is what the core says in it."""
+        found = self._context(id_)
+        if not found:
+            return more
+        return Raw(_encode(found | msgspec.json.decode(more, type=dict[str, Raw])))
 
     def _ask(self, said: Said, one: _Open, asked: list[Effect] | Fault) -> None:
         if isinstance(asked, Fault):
@@ -315,6 +333,10 @@ class PiServer:
         if one is not None and one.token is not None:
             params, one.told = to_mcp.progress(one.token, update.log, one.told)
             said.to_gateway.append(jsonrpc.notification("notifications/progress", params))
+
+
+def _nothing(_: Id | None) -> dict[str, Any]:
+    return {}
 
 
 def _tool_answer(hints: object, ended: Ended) -> bytes:

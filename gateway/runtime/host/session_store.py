@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.sessions import format as session_format
-from gateway.sessions.conversation import StoreError
+from gateway.sessions.conversation import Loaded, StoreError
 from gateway.sessions.format import SessionError, SessionFile
 from gateway.sessions.places import SUFFIX, directory_of
 from gateway.sessions.tree import Tree
 
 MOST_BYTES: Final = 512 * 1024 * 1024
 """Of a file that is read."""
+MOST_NOTES: Final = 16
+"""About lines that are not as they should be."""
 LISTED_BYTES: Final = 4 * 1024 * 1024
 """Of a file that is read for a list; of a longer one the list has what its beginning says."""
 
@@ -104,8 +106,8 @@ class SessionStore:
 
     # Reading.
 
-    def load(self, target: str) -> tuple[str, SessionFile]:
-        """Open a session by its id, by the name of its file or by its path, and return its path and what it holds.
+    def load(self, target: str) -> Loaded:
+        """Open a session by its id, by the name of its file or by its path, and return what it holds.
 
         The one that was open before is let go of. An end that was not written whole is put beside the file, and a file
         of an older version is written anew; the old one stays beside it.
@@ -128,14 +130,14 @@ class SessionStore:
             raise
         self.close()
         self._open = str(path), descriptor, length
-        return str(path), found
+        return _loaded(path, found)
 
-    def _reload(self, path: Path, descriptor: int) -> tuple[str, SessionFile]:
+    def _reload(self, path: Path, descriptor: int) -> Loaded:
         found, length, now = self._read(path, descriptor)
         if now != descriptor:
             os.close(descriptor)
         self._open = str(path), now, length
-        return str(path), found
+        return _loaded(path, found)
 
     def _read(self, path: Path, descriptor: int) -> tuple[SessionFile, int, int]:
         """Return what a file holds, its length once it is in order, and the descriptor that it is open under then."""
@@ -245,6 +247,14 @@ class SessionStore:
                 }
             )  # fmt: skip
         return told
+
+
+def _loaded(path: Path, found: SessionFile) -> Loaded:
+    notes = [
+        {"line": note.line, "reason": note.reason, "message": note.message}
+        for note in found.notes[:MOST_NOTES]
+    ]
+    return Loaded(file=str(path), lines=found.lines, notes=notes)
 
 
 def _write(descriptor: int, data: bytes) -> None:

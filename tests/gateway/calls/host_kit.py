@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from gateway.policy.model import Policy
 from gateway.policy.paths import Root, Roots
 from gateway.policy.rules import Rules
 from gateway.protocol.errors import Fault
+from gateway.sessions.conversation import Beginning, Loaded, StoreError
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 EXECUTABLE = "sha256:" + "e" * 64
@@ -80,3 +81,44 @@ class ByHand:
     def fails(self, fault: Fault) -> None:
         self.hosted.ended(Reply(fault=fault))
         self._settle()
+
+
+class TableKeeper:
+    """Sessions whose files are bytes in a table, read when the test says so. Implements `calls.ports.Keeper`."""
+
+    def __init__(self) -> None:
+        self.beginning = Beginning(
+            seed="seed", at_ms=1_764_000_000_000, cwd="/project", directory="/sessions"
+        )
+        self.files: dict[str, bytes] = {}
+        self.is_full = False
+        self.is_closed = False
+        self.waiting: list[Callable[[], None]] = []
+
+    def seen(self, line: bytes) -> bytes:
+        return line
+
+    def append(self, file: str, lines: Sequence[bytes], *, new: bool) -> None:
+        if self.is_full:
+            raise StoreError("enospc", f"the session `{file}`: no space left")
+        self.files[file] = self.files.get(file, b"") + b"".join(line + b"\n" for line in lines)
+
+    def load(self, target: str, then: Callable[[Loaded | StoreError], None]) -> None:
+        found = [file for file in self.files if target in file]
+        if found:
+            loaded = Loaded(file=found[0], lines=self.files[found[0]].splitlines())
+            self.waiting.append(lambda: then(loaded))
+        else:
+            self.waiting.append(
+                lambda: then(StoreError("no_such_session", f"there is no session {target!r}"))
+            )
+
+    def list(self, limit: int, then: Callable[[list[dict[str, Any]] | StoreError], None]) -> None:
+        self.waiting.append(lambda: then([{"file": file} for file in list(self.files)[:limit]]))
+
+    def reads(self) -> None:
+        """Let what is waited for be read."""
+        self.waiting.pop(0)()
+
+    def close(self) -> None:
+        self.is_closed = True

@@ -11,8 +11,9 @@ from msgspec import UNSET, UnsetType
 
 from gateway.calls.host_call import Hosted
 from gateway.calls.peer_state import Peer
+from gateway.calls.ports import Served
 from gateway.policy.model import Policy
-from tests.gateway.calls.host_kit import ByHand, TableAuthority
+from tests.gateway.calls.host_kit import ByHand, TableAuthority, TableKeeper
 from transports.base import Hello, Id, Stamp
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ class ManualHost:
         """What every peer has said on stderr."""
         self.policy = Policy()
         self.authorities: list[TableAuthority] = []
+        self.keeps: TableKeeper | None = None
+        """Where sessions of extensions are kept; None where a test has nothing to do with them."""
         self.served: list[ByHand] = []
         """Host calls that were given to connectors."""
         self._timers: list[tuple[int, int, ManualTimer]] = []
@@ -166,10 +169,16 @@ class ManualHost:
         self.authorities.append(TableAuthority(self.policy))
         return self.authorities[-1]
 
-    def serve(self, hosted: Hosted) -> ByHand:
+    def serve(self, hosted: Hosted) -> Served:
+        about = hosted.session.host_session
+        if hosted.verb == "session" and about is not None:
+            return about.serve(hosted)
         [desk] = {service.desk for service in self.services.values()}
         self.served.append(ByHand(hosted, desk.settle))
         return self.served[-1]
+
+    def keeper(self, session: Any, peer: Peer) -> TableKeeper | None:
+        return self.keeps
 
     def secret_key(self) -> bytes:
         return b"a key for tests only"

@@ -26,7 +26,7 @@ class Helper(Service):
 
     def handle(self, wire: Wire, message: Message) -> bool:
         if message.get("method") == "initialize":
-            self.server = PiServer("helper", self.desk.host.ns)
+            self.server = PiServer("helper", self.desk.host.ns, context=wire.peer.context_of)
             self.pi("register", self.register, settle=False)
         said = self.server.from_gateway(msgspec.json.encode(message), self.desk.host.ns)
         self._carry(wire, said)

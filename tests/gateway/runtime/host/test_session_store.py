@@ -37,7 +37,9 @@ class Gateway:
         self._calls += 1
         result = self.conversation.serve(ops.read({"op": op, **params}), BEGAN, f"{self._calls}")
         if isinstance(result, Load):
-            result = self.conversation.loaded(result, *self.store.load(result.target))
+            read = self.store.load(result.target)
+            found = session_format.read(b"\n".join(read.lines))
+            result = self.conversation.loaded(result, read.file, found, read.notes)
         assert isinstance(result, Done)
         return result.output
 
@@ -85,7 +87,7 @@ def test_every_entry_that_was_acknowledged_is_there_after_a_kill(tmp_path: Path)
             acknowledged += one.stdout.read().split()
         [path] = (tmp_path / "--work--").glob("*.jsonl")
         store = SessionStore(tmp_path)
-        _, found = store.load(path.name)
+        found = session_format.read(b"\n".join(store.load(path.name).lines))
         assert [entry.id for entry in found.entries][: len(acknowledged)] == acknowledged
         assert len(found.entries) <= len(acknowledged) + 1
         store.close()
