@@ -1,7 +1,8 @@
-"""Draws the picture of the README: a real run of `tieline demo`, as a terminal shows it.
+"""Draws the pictures of the documents: real runs of `tieline demo` and `tieline-lsp`, as a terminal shows them.
 
-`make picture` runs the demo and writes `docs/images/demo.svg`. Nothing in it is made up but the place of
-the demo's directory, which is another one in each run, and the end of lines that are longer than the picture is wide.
+`make picture` runs them and writes `docs/images/demo.svg` and `docs/images/language-servers.svg`. Nothing in them is
+made up but the place of the demo's directory, which is another one in each run, and the end of lines that are longer
+than the picture is wide.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
@@ -19,7 +22,17 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "demo.svg"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+PICTURE = IMAGES / "demo.svg"
+LANGUAGE_SERVERS = IMAGES / "language-servers.svg"
+SERVERS = "tieline-lsp --root shop --server basedpyright --server ruff ask "
+ASKED = (
+    "references symbol=Money.plus",
+    "hover path=shop/till.py line=12 symbol=GREETING",
+    "diagnostics severity=error",
+    "rename symbol=Basket.total new_name=sum",
+)
+"""What the page about language servers asks, in the picture's order."""
 WIDTH = 112
 LAST = re.compile(r"^\d+ frames in ")
 """The line after which something is left out: the tables there would make the picture twice as high."""
@@ -60,30 +73,69 @@ def run(directory: Path) -> str:
 
 def drawn(output: str, directory: Path) -> str:
     """Return the picture of what a run in `directory` printed."""
-    console = Console(
-        record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
-    )
-    console.print(Text.assemble(("$ ", "green"), ("tieline demo", "bold")))
     lines = [Text.from_ansi(line) for line in output.replace(str(directory), "demo").splitlines()]
     summary = next((at for at, line in enumerate(lines) if LAST.match(line.plain)), len(lines))
     replay = next((at for at, line in enumerate(lines) if line.plain.startswith(REPLAY)), len(lines))
     # The tables in between are long.
-    for shown in [*lines[: summary + 1], Text("…"), *lines[replay : replay + 3]]:
-        shown.truncate(WIDTH, overflow="ellipsis")
-        console.print(shown, no_wrap=True, crop=True)
+    shown = [*lines[: summary + 1], Text("…"), *lines[replay : replay + 3]]
+    return terminal("tieline demo", [("tieline demo", shown)], "demo")
+
+
+def ask(directory: Path) -> list[tuple[str, str]]:
+    """Ask what the page about language servers asks, of the sample project; each command with what it prints.
+
+    Raises:
+        subprocess.CalledProcessError: If something did not happen as the page says.
+    """
+    program = Path(sys.executable).with_name("tieline-lsp")
+    subprocess.run([program, "--write-sample", "shop"], cwd=directory, check=True, timeout=20)
+    found: list[tuple[str, str]] = []
+    for words in ASKED:
+        command = [program, *shlex.split(SERVERS + words)[1:]]
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=True)
+        found.append((words, done.stdout))
+    return found
+
+
+def asked(answers: list[tuple[str, str]]) -> str:
+    """Return the picture of what was asked of language servers."""
+    shown = [
+        (SERVERS + words, [Text(line, _colour(line)) for line in out.splitlines()]) for words, out in answers
+    ]
+    return terminal("tieline-lsp", shown, "language-servers")
+
+
+def _colour(line: str) -> str:
+    """A patch in its usual colours."""
+    if line.startswith(("+++", "---", "diff ")):
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+
+
+def terminal(title: str, commands: Sequence[tuple[str, Sequence[Text]]], name: str) -> str:
+    """Return the picture of a terminal with commands and what they have printed. `name` tells pictures apart."""
+    console = Console(
+        record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
+    for command, lines in commands:
+        console.print(Text.assemble(("$ ", "green"), (command, "bold")), no_wrap=True, crop=True)
+        for line in lines:
+            line.truncate(WIDTH, overflow="ellipsis")
+            console.print(line, no_wrap=True, crop=True)
     # Fonts from elsewhere would be fetched by nobody who looks at a picture in a page.
     without_fonts = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     code_format = without_fonts.replace("Fira Code, monospace", FONT)
-    return console.export_svg(title="tieline demo", theme=THEME, code_format=code_format, unique_id="demo")
+    return console.export_svg(title=title, theme=THEME, code_format=code_format, unique_id=name)
 
 
 def main() -> None:
-    """Write the picture."""
+    """Write the pictures."""
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place) / "demo"
-        picture = drawn(run(directory), directory)
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    PICTURE.write_text(picture, encoding="utf-8")
+        pictures = {PICTURE: drawn(run(directory), directory), LANGUAGE_SERVERS: asked(ask(Path(place)))}
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for path, picture in pictures.items():
+        path.write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ Owns the command line. The tools are `server`'s.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import shutil
 import sys
 
 from adapters import kit
+from adapters.lsp.asking import WordsError, ask, calls
 from adapters.lsp.choice import ChoiceError, choose
 from adapters.lsp.server import build
 from adapters.lsp.servers import PRESETS
@@ -51,6 +53,13 @@ def main() -> None:
     parser.add_argument(
         "--write-sample", metavar="DIR", help="copy a small sample project to a new DIR, and end"
     )
+    kit.add_options(parser)
+    parser.add_argument(
+        "ask",
+        nargs=argparse.REMAINDER,
+        metavar="ask TOOL NAME=VALUE …",
+        help="call a tool once instead, print what it gives and end; `then` stands between two calls",
+    )
     options = parser.parse_args()
     if options.write_sample:
         shutil.copytree(SAMPLE, options.write_sample, ignore=shutil.ignore_patterns("__pycache__"))
@@ -62,7 +71,15 @@ def main() -> None:
     except ChoiceError as fault:
         sys.exit(f"tieline-lsp: {fault}")
     limits = Limits(answer_s=options.answer_s, whole_s=options.whole_s)
-    kit.run(build(Workspace(options.root, servers, limits)))
+    app = build(Workspace(options.root, servers, limits))
+    if not options.ask:
+        kit.run(app, options)
+        return
+    try:
+        asked = calls(app, options.ask)
+    except WordsError as fault:
+        sys.exit(f"tieline-lsp: {fault}")
+    sys.exit(asyncio.run(ask(app, asked)))
 
 
 if __name__ == "__main__":
