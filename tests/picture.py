@@ -25,7 +25,7 @@ from rich.text import Text
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 PICTURE = IMAGES / "demo.svg"
 LANGUAGE_SERVERS = IMAGES / "language-servers.svg"
-SERVERS = "tieline-lsp --root shop --server basedpyright --server ruff ask "
+SERVERS = "tieline-lsp --root shop ask "
 ASKED = (
     "references symbol=Money.plus",
     "hover path=shop/till.py line=12 symbol=GREETING",

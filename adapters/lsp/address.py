@@ -5,7 +5,7 @@ Owns the finding of the one position that is meant in a text at hand, and saying
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -77,7 +77,7 @@ def in_text(line: str, symbol: str) -> int | None:
     return whole + len(symbol) - len(name) if whole is not None else find_name(line, name)
 
 
-def in_file(address: Address, declared: Iterable[Declared], lines: list[str]) -> tuple[int, int]:
+def in_file(address: Address, declared: Sequence[Declared], lines: list[str]) -> tuple[int, int]:
     """Line and column (from 0) of a symbol in a file: of its declaration, else of its first use.
 
     Raises `kit.ToolError` (`invalid_request`), also where several are declared and none is meant more than others.
@@ -93,11 +93,13 @@ def in_file(address: Address, declared: Iterable[Declared], lines: list[str]) ->
         first = exact[0]
         begin = find_name(lines[first.line][first.column :], first.name) if first.line < len(lines) else None
         return first.line, first.column + (begin or 0)
+    # With declarations at hand, another thing of the same last name is not what was meant.
+    exactly = bool(declared) and last(symbol) != symbol
     for number, line in enumerate(lines):
         column = in_text(line, symbol)
-        if column is not None:
+        if column is not None and not (exactly and find_name(line, symbol) is None):
             return number, column
-    raise kit.ToolError("invalid_request", f"{address.path} does not hold {last(symbol)!r}")
+    raise kit.ToolError("invalid_request", f"{address.path} does not hold {symbol!r}")
 
 
 def matches(symbol: str, dotted: str) -> bool:

@@ -59,10 +59,12 @@ def _arguments(name: str, known: Json, words: Sequence[str]) -> Json:
         key, equals, value = word.partition("=")
         if not equals or key not in known:
             raise WordsError(f"{name}: {word!r} is none of {', '.join(f'{each}=…' for each in known)}")
-        found[key] = (
-            value if known[key].get("type") == "string" or "enum" in known[key] else _read(word, value)
-        )
+        found[key] = value if _is_text(known[key]) else _read(word, value)
     return found
+
+
+def _is_text(schema: Json) -> bool:
+    return schema.get("type") == "string" or "enum" in schema or any(map(_is_text, schema.get("anyOf", ())))
 
 
 def _read(word: str, value: str) -> Any:

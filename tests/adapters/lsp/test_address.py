@@ -36,6 +36,13 @@ def test_a_name_that_is_declared_twice_is_ambiguous() -> None:
         in_file(Address("add", "t.py"), DECLARED, LINES)
 
 
+def test_another_thing_of_the_same_last_name_is_not_what_was_meant() -> None:
+    with pytest.raises(kit.ToolError, match=r"t.py does not hold 'Money\.add'"):
+        in_file(Address("Money.add", "t.py"), DECLARED, LINES)
+    assert in_file(Address("Money.add", "t.py"), [], LINES) == (1, 8), "nobody knows what is declared"
+    assert in_file(Address("Basket().add", "t.py"), DECLARED, LINES) == (5, 13), "it stands there just so"
+
+
 def test_an_overload_is_its_first_declaration() -> None:
     twice = [Declared("f", "f", 0, 0), Declared("f", "f", 2, 0)]
     assert in_file(Address("f", "t.ts"), twice, ["f(a)", "", "f(b)"]) == (0, 0)
