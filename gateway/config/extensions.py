@@ -47,6 +47,13 @@ class ExtensionsConfig(msgspec.Struct, frozen=True, kw_only=True):
             extra=PLACE,
         ),
     ] = []
+    private_hosts: Annotated[
+        list[str],
+        Meta(
+            description="Hosts, as in rules, that host calls may reach at addresses which are not public: this "
+            "machine's, the local network's, a cloud's metadata. The policy must allow them as well."
+        ),
+    ] = []
     grants: Annotated[
         str | None,
         Meta(

@@ -232,7 +232,8 @@ class World:
             from gateway.runtime.host.registry import Ports, connectors
             from gateway.runtime.host.serving import Desk
 
-            self._desk = Desk(connectors(Ports()), Folders(self.authorities.folders))
+            ports = Ports(private_hosts=self.config.extensions.private_hosts)
+            self._desk = Desk(connectors(ports), Folders(self.authorities.folders))
         return self._desk.serve(hosted, on_fault=self._done)
 
     def tap(self, hello: Hello) -> Tap:

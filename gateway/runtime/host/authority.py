@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gateway.calls.host_call import Hosted
-from gateway.config.mistakes import Report
+from gateway.config.mistakes import ConfigError, Report
 from gateway.config.model import Config
 from gateway.config.places import grants_file
 from gateway.policy.decide import Decision, Facts
@@ -26,6 +26,7 @@ from gateway.policy.grants import Grant, Grants, grant_of
 from gateway.policy.paths import Root, Roots, named_roots
 from gateway.policy.policyfile import read_policy
 from gateway.policy.rules import Rules
+from gateway.policy.scope import pattern_fault
 from gateway.runtime.host.grant_file import GrantFile
 from gateway.runtime.host.identity import Program, Programs
 
@@ -48,12 +49,18 @@ class Authorities:
     """What is the same for all sessions of a gateway."""
 
     def __init__(self, config: Config) -> None:
-        """Read the policy.
+        """Read the policy, and whether `private_hosts` holds patterns.
 
         Raises:
-            ConfigError: With everything that is wrong with it.
+            ConfigError: With everything that is wrong with either.
         """
-        policy, self.notes = read_policy(config.extensions.policy, Report(file=config.source or "tieline"))
+        report = Report(file=config.source or "tieline")
+        for at, text in enumerate(config.extensions.private_hosts):
+            if (fault := pattern_fault("hosts", text)) is not None:
+                report.mistake(("extensions", "private_hosts", at), fault)
+        policy, self.notes = read_policy(config.extensions.policy, report)
+        if report.mistakes:
+            raise ConfigError(report.mistakes)
         self.rules = Rules(policy)
         self.folders = roots_of(config)
         self.roots = Roots(self.folders)

@@ -7,12 +7,14 @@ has them adds them to the table.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.runtime.host.base import Connector
+from gateway.runtime.host.dialing import PrivateHosts
 from gateway.runtime.host.exec import Exec
 from gateway.runtime.host.fs import Fs
+from gateway.runtime.host.http import Http
 from gateway.runtime.host.tool import Tool
 from gateway.runtime.host.workers import Workers
 
@@ -23,9 +25,16 @@ class Ports:
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """The gateway's own environment."""
+    private_hosts: Sequence[str] = ()
+    """Hosts that may lie at addresses which are not public."""
 
 
 def connectors(ports: Ports) -> dict[str, Connector]:
     """Return the connectors by the method that each serves."""
     workers = Workers()
-    return {"exec": Exec(ports.environ), "fs": Fs(workers), "tool": Tool(workers, ports.environ)}
+    return {
+        "exec": Exec(ports.environ),
+        "fs": Fs(workers),
+        "http": Http(PrivateHosts(ports.private_hosts)),
+        "tool": Tool(workers, ports.environ),
+    }

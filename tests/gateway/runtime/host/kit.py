@@ -56,7 +56,7 @@ class Session:
             bounds=self.bounds, call_id="hc-1", session="s-1",
         )  # fmt: skip
 
-    async def call(self, method: str, deadline_s: float = 20.0, **params: Any) -> dict[str, Any]:
+    async def call(self, method: str, deadline_s: float = 20.0, /, **params: Any) -> dict[str, Any]:
         """Serve a call; chunks go to `chunks`."""
         return await serve(self.connectors, self.work(method, params, deadline_s), self.emit)
 
@@ -64,7 +64,7 @@ class Session:
         """Take a chunk."""
         self.chunks.append(output)
 
-    async def fault(self, method: str, deadline_s: float = 20.0, **params: Any) -> Fault:
+    async def fault(self, method: str, deadline_s: float = 20.0, /, **params: Any) -> Fault:
         """Serve a call that must fail, and return how."""
         try:
             output = await self.call(method, deadline_s, **params)
