@@ -1,0 +1,36 @@
+"""The directory that an editor is asked about: its files by relative path, and nothing outside of it.
+
+Owns the translation of paths. Opens nothing.
+"""
+
+from __future__ import annotations
+
+import os
+
+from adapters import kit
+
+
+class Root:
+    """One directory, as its real path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.realpath(path)
+
+    def absolute(self, path: str) -> str:
+        """The real path of a file. Raises `kit.ToolError`: `denied` for one outside of the root."""
+        if "\0" in path or not path:
+            raise kit.ToolError("invalid_request", "a path is not empty and holds no NUL")
+        real = os.path.realpath(os.path.join(self.path, path))
+        if self._beneath(real) is None:
+            raise kit.ToolError("denied", f"{path!r} is outside of the root {self.path}")
+        return real
+
+    def shown(self, path: str) -> str | None:
+        """A path of the editor's, relative to the root; None for one outside of it."""
+        return self._beneath(os.path.realpath(path)) if path else None
+
+    def _beneath(self, real: str) -> str | None:
+        if real == self.path:
+            return None
+        base = self.path.rstrip(os.sep) + os.sep
+        return real[len(base) :] if real.startswith(base) else None
