@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
+from gateway.config.extensions import ExtensionsConfig
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
 
@@ -68,10 +70,18 @@ def diff(old: Config, new: Config) -> ConfigDiff:
         reordered=kept != [name for name in before if name in after],
         needs_restart=tuple(
             section
-            for section in ("listen", "record", "limits", "telemetry")
-            if getattr(old, section) != getattr(new, section)
+            for section in ("listen", "record", "limits", "telemetry", "extensions")
+            if _kept(getattr(old, section)) != _kept(getattr(new, section))
         ),
     )
+
+
+def _kept(section: Any) -> Any:
+    """What of a section holds until the gateway ends: a recording has one policy. Which extensions there are is no
+    part of it."""
+    if isinstance(section, ExtensionsConfig):
+        return msgspec.structs.replace(section, discover=False, paths=[], disable=[])
+    return section
 
 
 def _settled(peer: PeerConfig) -> PeerConfig:

@@ -6,6 +6,7 @@ Owns the `Host` and what must be waited for at the end: processes that stop, rec
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import select
@@ -221,6 +222,16 @@ class World:
     @property
     def _keeps_sessions(self) -> bool:
         return self.config.extensions.keep_sessions
+
+    def identify(self, config: PeerConfig) -> None:
+        """Read aside what an extension is that was started, so that its first host call need not wait for that."""
+        programs = self.authorities.programs
+
+        async def read() -> None:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(programs.of, config.command, config.url or "", config.cwd)
+
+        self.spawn(read())
 
     def serve(self, hosted: Hosted) -> Served:
         """Have a connector work on a host call."""

@@ -6,7 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.processes.gateway_kit import Client, Message, echo, eventually, house, run, state, text_of, toml_of
+from tests.processes.gateway_kit import (
+    HERE,
+    PYTHON,
+    Client,
+    Message,
+    echo,
+    eventually,
+    house,
+    run,
+    state,
+    text_of,
+    toml_of,
+)
 from tests.processes.replay_kit import played, report, tieline
 from tests.processes.test_pi import extension
 
@@ -113,3 +125,49 @@ def test_verify_serves_the_host_calls_of_a_live_extension_under_the_live_policy(
     )
     strict = tieline("verify", recording, "--config", tmp_path / "strict.toml", cwd=tmp_path)
     assert strict.returncode == 1, strict.stdout + strict.stderr
+
+
+BREAKS = {
+    "loading": "invalid_request", "spoof": "invalid_request", "shape": "invalid_request invalid_request",
+    "forged": "", "same": "invalid_request timeout", "deadline": "timeout", "race": "one end",
+    "flood": "io io timeout timeout timeout timeout", "long": "invalid_request",
+}  # fmt: skip
+
+
+def test_whatever_an_extension_breaks_gets_its_code_and_its_frame_and_touches_nobody_else(
+    tmp_path: Path,
+) -> None:
+    bad = {"command": [*PYTHON, str(HERE / "bad_extension.py")], "dialect": "pi"}
+    allowed = {**policy(tmp_path, default_caps=["read", "exec"]), "max_host_calls": 4}
+
+    async def main() -> Path:
+        async with house(tmp_path, {"bad": bad, "good": echo()}, extensions=allowed) as here:
+            core = await here.core()
+            for how, codes in BREAKS.items():
+                assert (how, text_of(await core.tool("bad__breaks", how=how))) == (how, codes)
+                assert text_of(await core.tool("good__echo", text=how)) == how
+            gone = await core.tool("bad__breaks", how="dies")
+            assert gone["error"]["data"]["code"] == "io"
+            assert text_of(await core.tool("good__echo", text="still there")) == "still there"
+            core.close()
+            await eventually((here.recordings()[0] / "sealed").exists, "the recording is sealed")
+            return here.recordings()[0]
+
+    recording = run(main())
+
+    frames = [
+        json.loads(line) for line in tieline("frames", recording, "--json", cwd=tmp_path).stdout.splitlines()
+    ]
+    ended = {
+        frame["re"]: frame for frame in frames if frame.get("re") is not None and frame["way"] != "inside"
+    }
+    calls = [frame for frame in frames if frame.get("method") == "pi/host_call" and frame["way"] == "peer>"]
+    outcomes: dict[str, list[str]] = {}
+    for call in calls:
+        answer = ended.get(call["seq"])
+        outcomes.setdefault(call["id"], []).append(answer["kind"] if answer is not None else "none")
+    assert outcomes["spoof"] == outcomes["deadline"] == outcomes["same"] == ["error"]
+    assert outcomes["dies"] == ["none"]
+    assert "peer_closed" in [frame["x"]["reason"] for frame in frames if frame["kind"] == "drop"]
+    driven = tieline("replay", recording, "--drive", cwd=tmp_path)
+    assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
