@@ -20,6 +20,7 @@ from gateway.calls.pi import host_words, words
 from gateway.calls.reading import read_member
 from gateway.policy.capability import CallError, Need, checked, need_of
 from gateway.policy.decide import Answer, Decision, Facts, answered, decide, not_judged, undecided
+from gateway.policy.manifest import Declaration, Standing, declaration
 from gateway.policy.reach import Reach
 from gateway.policy.record import refusal, x_of
 from gateway.protocol import jsonrpc
@@ -106,6 +107,8 @@ class HostCalls:
         self.prompts = Prompts(session, self.surface, session.config.extensions.prompt_timeout_s)
         self._open: dict[tuple[str, int, Id], Hosted] = {}
         """By connection and the id there."""
+        self._stated: dict[str, tuple[dict[str, Any], Declaration]] = {}
+        """What manifest files state, and what that means, by peer."""
         self._depths: dict[Call, int] = {}
         """Calls of tools that extensions have made, and how many such calls led to each."""
 
@@ -180,7 +183,7 @@ class HostCalls:
         try:
             facts = msgspec.structs.replace(
                 facts,
-                standing=registered.declaration.standing(need) if registered is not None else "undeclared",
+                standing=self._standing(peer, need),
                 manifest=registered.declaration.hash if registered is not None else "",
                 folds_case=authority.roots.folds_case(need.root),
                 params_hash=params_hash(hosted.verb, hosted.raw),
@@ -189,6 +192,25 @@ class HostCalls:
         except Exception as fault:  # noqa: BLE001 - whatever it is, nothing is allowed by it
             return undecided(authority.rules, facts, fault)
         return decide(authority.rules, facts, grants=grants)
+
+    def _standing(self, peer: Peer, need: Need) -> Standing:
+        """What an extension has declared about a call. Beyond what its manifest file states, it declares in vain: that
+        is what somebody has read before it was started.
+
+        Raises:
+            BudgetError: As `Declaration.standing`.
+        """
+        wants = peer.config.wants
+        standing: Standing = "declared"
+        if wants is not None:
+            known = self._stated.get(peer.name)
+            if known is None or known[0] is not wants:
+                known = self._stated[peer.name] = (wants, declaration(wants)[0])
+            standing = known[1].standing(need)
+        if standing == "declared":
+            registered = peer.registered
+            standing = registered.declaration.standing(need) if registered is not None else "undeclared"
+        return standing
 
     def _decided(self, hosted: Hosted, decision: Decision, first: int | None = None) -> None:
         """A decision was made, and what follows from it; `first` is the frame of the question, where one was put."""

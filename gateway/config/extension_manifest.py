@@ -57,7 +57,15 @@ class ExtensionManifest(msgspec.Struct, frozen=True, kw_only=True):
             env=self.env,
             cwd=normpath(join(folder, self.cwd)),
             start="eager",
+            wants=self.wants,
         )
+
+    @property
+    def wants(self) -> dict[str, Any] | None:
+        """What it states of capabilities, as a `register` would; None where it states nothing."""
+        if self.capability_manifest is not None:
+            return {"capability_manifest": self.capability_manifest}
+        return {"capabilities": self.capabilities} if self.capabilities else None
 
     def __repr__(self) -> str:
         """Shows no variable and no argument, since any of them may hold a secret."""

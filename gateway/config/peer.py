@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from gateway.config.values import PLACE, SECRET, TEXT, Count, Port, ProtocolVersion, Seconds
+from gateway.config.values import INTERNAL, PLACE, SECRET, TEXT, Count, Port, ProtocolVersion, Seconds
 
 INHERITED_ENV: tuple[str, ...] = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ", "TMPDIR", "SYSTEMROOT",
@@ -188,6 +188,10 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     limits: Annotated[PeerLimits, Meta(description="Limits of this peer.")] = PeerLimits()
     disabled: Annotated[bool, Meta(description="Leave it out.")] = False
+    wants: Annotated[
+        dict[str, Any] | None,
+        Meta(description="What an extension's manifest states of capabilities.", extra=INTERNAL),
+    ] = None
 
     @property
     def kind(self) -> PeerKind:
