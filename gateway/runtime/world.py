@@ -13,7 +13,7 @@ import select
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from gateway.calls.ports import Authority, Keeper, Served
     from gateway.calls.session import Session
     from gateway.runtime.host.authority import Authorities
+    from gateway.runtime.host.identity import Programs
     from gateway.runtime.host.serving import Desk
     from gateway.runtime.oauth import PeerAuth
 
@@ -111,10 +112,15 @@ class World:
             ) from fault
 
     def warm_up(self) -> None:
-        """Start the processes that are to wait for sessions."""
+        """Start the processes that are to wait for sessions, and get ready for what extensions ask."""
         for name, peer in self.config.active_peers.items():
             if peer.warm and peer.kind == "stdio":
                 self.warm.fill(name, spec_of(peer), peer.warm)
+        extensions = [peer for peer in self.config.active_peers.values() if peer.dialect == "pi"]
+        if extensions:
+            # A hook that makes a host call has little time, and everybody else would wait too while an interpreter of
+            # 100 MB is hashed.
+            self.spawn(asyncio.to_thread(_known, self.authorities.programs, extensions))
 
     async def warm_anew(self, replaced: set[str]) -> None:
         """End the waiting processes of peers that are not what they were, and start others."""
@@ -478,3 +484,14 @@ def tell(sentence: str) -> None:
         os.write(sys.stderr.fileno(), f"tieline: {sentence}\n".encode())
     except (OSError, ValueError, AttributeError):
         return
+
+
+def _known(programs: Programs, extensions: Sequence[PeerConfig]) -> None:
+    """Have at hand what the first host call of each extension needs."""
+    from gateway.runtime.host import registry
+
+    del registry
+    for peer in extensions:
+        # Whoever asks for something is told of what cannot be read.
+        with contextlib.suppress(OSError):
+            programs.of(peer.command, "", peer.cwd)

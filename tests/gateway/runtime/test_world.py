@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import Path
 from typing import Any, cast
@@ -96,3 +97,28 @@ def test_connections_to_one_server_share_its_tokens_and_the_end_gives_the_ports_
 
     run(main())
     assert len(closed) == 3
+
+
+def test_programs_of_extensions_are_known_before_one_of_them_asks_for_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+    program = tmp_path / "extension.py"
+    program.write_text("print()")
+    peers = {
+        "todo": PeerConfig(command=["python3", str(program)], dialect="pi", cwd=str(tmp_path)),
+        "gone": PeerConfig(command=[str(tmp_path / "gone")], dialect="pi"),
+    }
+
+    async def main() -> None:
+        world = cast("Any", World(Config(peers=peers), record_dir=None))
+        world.warm_up()
+        await asyncio.gather(*world._work)
+        programs = world.authorities.programs
+        hashed = dict(programs._hashes)
+        assert str(program) in {path for path, _ in hashed}
+        programs.of(peers["todo"].command, "", str(tmp_path))
+        assert programs._hashes == hashed
+        await world.finish()
+
+    run(main())
