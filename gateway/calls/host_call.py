@@ -13,6 +13,7 @@ import msgspec
 
 from gateway.calls.asks import PeerAsk
 from gateway.calls.call import Call, Reply
+from gateway.calls.host_events import Bus
 from gateway.calls.host_prompts import Prompt, Prompts
 from gateway.calls.host_tools import PeerTool
 from gateway.calls.host_ui import Surface, UiCall
@@ -88,6 +89,11 @@ class Hosted(PeerAsk):
         assert self.decision is not None
         return Reach(self.decision, lambda need: self._calls.judge(self, need))
 
+    @property
+    def bus(self) -> Bus:
+        """What the extensions of its session tell each other."""
+        return self._calls.bus
+
     def gave(self, output: bytes) -> None:
         """A part of the output is there, an object as JSON. Nobody hears of it once the call has ended."""
         self._calls.gave(self, output)
@@ -105,6 +111,7 @@ class HostCalls:
         self.authority: Authority = session.exchange.host.authority(session)
         self.surface = Surface(session)
         self.prompts = Prompts(session, self.surface, session.config.extensions.prompt_timeout_s)
+        self.bus = Bus()
         self._open: dict[tuple[str, int, Id], Hosted] = {}
         """By connection and the id there."""
         self._stated: dict[str, tuple[dict[str, Any], Declaration]] = {}
@@ -378,6 +385,7 @@ class HostCalls:
 
     def peer_lost(self, peer: Peer) -> None:
         """An extension has gone: what it asked for is ended, and nobody is told."""
+        self.bus.forget(peer)
         for hosted in [one for one in self._open.values() if one.peer is peer]:
             self._forget(hosted)
             self._session.tap.record(

@@ -244,6 +244,8 @@ class World:
         about = hosted.session.host_session
         if hosted.verb == "session" and about is not None:
             return about.serve(hosted)
+        if hosted.verb == "events":
+            return hosted.bus.serve(hosted)
         if self._desk is None:
             from gateway.runtime.host.beneath import Folders
             from gateway.runtime.host.registry import Ports, connectors

@@ -7,7 +7,7 @@ what is not in them cannot reach a span, a metric or a log line. Takes redacted 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -39,8 +39,17 @@ EVENT_HOOK: Final = "pi/event_hook"
 _WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
 
 
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What an extension has said for the log, by its host call `log`."""
+
+    level: Literal["debug", "info", "warn", "error"]
+    event: str
+    message: str
+    data: dict[str, Any] | None = None
+
+
 class HostCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is told of a host call beside its frame: never its params."""
+    """What is told of a host call beside its frame: never its params, but for what is meant for the log."""
 
     call_id: str
     capability: str
@@ -48,6 +57,7 @@ class HostCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     verb: str
     """The connector's method."""
     timeout_ms: int | None = None
+    said: Said | None = None
 
 
 class Facts(msgspec.Struct, kw_only=True, gc=False):
@@ -143,6 +153,7 @@ _answer = msgspec.json.Decoder(_Answer)
 _refusal = msgspec.json.Decoder(_Refusal)
 _data = msgspec.json.Decoder(_Data)
 _hosted = msgspec.json.Decoder(_Hosted)
+_said = msgspec.json.Decoder(Said)
 
 
 def facts_of(frame: Frame, body: bytes, *, hashed: bool) -> Facts:
@@ -209,9 +220,18 @@ def _read_host_call(facts: Facts, params: bytes, *, hashed: bool) -> None:
         capability=clean(str(hosted.capability or "")),
         verb=clean(verb),
         timeout_ms=hosted.timeout_ms if is_count else None,
+        said=_read_said(bytes(hosted.params)) if verb == "log" else None,
     )
     if hashed:
         facts.params_hash = params_hash(verb, bytes(hosted.params))
+
+
+def _read_said(params: bytes) -> Said | None:
+    """An entry for the log; None for what its connector refuses too."""
+    try:
+        return _said.decode(params)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _read_answer(facts: Facts, body: bytes) -> None:

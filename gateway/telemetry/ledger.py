@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from gateway.protocol import log
 from gateway.protocol.log import Correlation, Entry, Level, Source
-from gateway.telemetry.facts import EVENT_HOOK, Facts, facts_of, target_of
+from gateway.telemetry.facts import EVENT_HOOK, Facts, Said, facts_of, target_of
 from gateway.telemetry.operations import Operation, Scene, Tracker
 from recordings.errors import MissingBlobError
 from recordings.reader import Recording
@@ -85,6 +87,8 @@ class Ledger:
         level: Level = "warn" if operation.error else "debug" if event == "request" else "info"
         self._entry(operation.end, level, f"{event}.end", f"{what} {_outcome(operation)}", operation.peer,
                     _ids(operation), data)  # fmt: skip
+        if operation.host_call is not None and operation.host_call.said and not operation.error:
+            self._said(operation, operation.host_call.said)
 
     def happened(self, facts: Facts) -> None:
         """Something else than a request or an answer has been recorded."""
@@ -102,6 +106,12 @@ class Ledger:
                         facts.peer, _hook_ids(facts), _of(facts))  # fmt: skip
         elif facts.kind == "drop" and facts.re is None:
             self._entry(facts.at, "warn", "messages.dropped", "messages dropped", facts.peer, {}, _of(facts))
+
+    def _said(self, operation: Operation, said: Said) -> None:
+        """An extension has been allowed to say something here: in its own words, under the ids that we know."""
+        source = msgspec.structs.replace(self._source, component="extension")
+        self._entry(operation.start, said.level, log.clean(said.event), log.clean(said.message), operation.peer,
+                    _ids(operation), said.data or {}, source)  # fmt: skip
 
     def _decided(self, facts: Facts) -> None:
         """The policy, or somebody who was asked, has said what may happen."""
@@ -129,6 +139,7 @@ class Ledger:
         peer: str,
         ids: dict[str, str],
         data: dict[str, Any],
+        source: Source | None = None,
     ) -> None:
         writer = self._writer
         self._put(
@@ -144,7 +155,7 @@ class Ledger:
                     run_id=writer.run_id,
                     **ids,
                 ),
-                source=self._source,
+                source=source or self._source,
                 data=data or None,
             )
         )

@@ -173,6 +173,8 @@ class ManualHost:
         about = hosted.session.host_session
         if hosted.verb == "session" and about is not None:
             return about.serve(hosted)
+        if hosted.verb == "events":
+            return hosted.bus.serve(hosted)
         [desk] = {service.desk for service in self.services.values()}
         self.served.append(ByHand(hosted, desk.settle))
         return self.served[-1]

@@ -179,3 +179,34 @@ def test_a_command_of_a_pi_extension_is_a_slash_command_and_a_prompt_of_another_
         "slash-3",
     )
     assert prompt["event"] == "request.start"
+
+
+def test_an_entry_that_an_extension_logs_is_in_the_log_under_our_ids_and_its_name() -> None:
+    session = Session()
+    params = {
+        "level": "warn",
+        "event": "notes.saved",
+        "message": "saved",
+        "data": {"n": 1, "api_key": "in confidence"},
+    }
+    call = asks(session, capability="log", method="log", params=params)
+    is_decided(session, call, need=Need("log", "log"))
+    session.answers(">peer", call, {"output": {"ok": True}}, peer="notes", flags=("synthetic",))
+    lines = lines_of(session)
+    [said] = [line for line in lines if line["event"] == "notes.saved"]
+    assert (said["level"], said["message"], said["source"]["component"]) == ("warn", "saved", "extension")
+    assert said["data"] == {"n": 1, "api_key": "[REDACTED]"}
+    assert (said["correlation"]["extension_id"], said["correlation"]["host_call_id"]) == ("notes", "host-1")
+    assert "in confidence" not in json.dumps(lines)
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_what_is_refused_or_no_entry_is_not_in_the_log(is_refused: bool) -> None:
+    session = Session()
+    params = {"level": "warn" if is_refused else "loud", "event": "notes.saved", "message": "saved"}
+    call = asks(session, capability="log", method="log", params=params)
+    if is_refused:
+        session.refuses(">peer", call, -32003, peer="notes", flags=("synthetic",))
+    else:
+        is_answered(session, call)
+    assert "notes.saved" not in {line["event"] for line in lines_of(session)}
