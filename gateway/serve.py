@@ -125,6 +125,10 @@ class Gateway:
         if self.telemetry is not None:
             await self.telemetry.start()
         self.world.warm_up()
+        if self.options.has_ui:
+            from gateway.runtime.terminal import TerminalScreen
+
+            self.world.screen = TerminalScreen()
         if self.options.stdio or listen.uses_stdio:
             from transports.stdio import serve_stdio
 
@@ -320,6 +324,8 @@ class Gateway:
         self.exchange.close()
         for _, listener in self.listeners:
             await listener.stop()
+        if self.world.screen is not None:
+            self.world.screen.close()
         await self.world.finish()
         if self.telemetry is not None:
             await self.telemetry.close()

@@ -151,6 +151,8 @@ class Script:
         """Host calls, and the frames of what they were given, in order."""
         self.decided: dict[int, list[int]] = {}
         """Host calls, and the frames of the decisions about each, in order."""
+        self.shown: dict[int, list[int]] = {}
+        """Host calls, and the frames of what a person answered at the gateway's terminal in the course of each."""
         self._shaking: set[str] = set()
         self._cancels: dict[int, int] = {}
         self._answers: dict[int, int] = {}
@@ -368,6 +370,8 @@ class Script:
         self._learn_of_requests(frame)
         if frame.kind == "policy" and frame.parent in self.hosted:
             self.decided.setdefault(frame.parent, []).append(frame.seq)
+        elif frame.kind == "ui" and frame.re is not None and frame.parent in self.hosted:
+            self.shown.setdefault(frame.parent, []).append(frame.seq)
         if frame.kind not in ("open", "ready", "close", "timeout", "fault"):
             return
         x = self.source.frame(frame.seq).x or {}

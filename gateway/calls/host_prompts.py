@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gateway.calls.accepted import visible
-from gateway.calls.asks import OwnAsk
 from gateway.calls.call import Call
-from gateway.calls.host_ui import Request, Surface
+from gateway.calls.host_ui import Question, Request, Surface
 from gateway.policy.decide import Answer, Decision, Keep
 from gateway.protocol.errors import Fault
 
@@ -50,7 +49,7 @@ class Prompt:
         self.key = key
         self.shown = hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()
         self.waiting: dict[Hosted, Callable[[Answer], None]] = {}
-        self.ask: OwnAsk | None = None
+        self.ask: Question | None = None
         self.timer: Timer | None = None
 
     def leave(self, hosted: Hosted) -> None:
@@ -61,7 +60,7 @@ class Prompt:
     def answer(self, answer: Answer) -> None:
         """Tell all who wait."""
         self._prompts.end(self, "there is an answer")
-        answer = msgspec.structs.replace(answer, shown=self.shown)
+        answer = msgspec.structs.replace(answer, shown=self.shown, by=self._prompts.surface.name)
         waiting, self.waiting = self.waiting, {}
         for at, then in enumerate(waiting.values()):
             # It is remembered once.
@@ -73,13 +72,13 @@ class Prompts:
 
     def __init__(self, session: Session, surface: Surface, timeout_s: float) -> None:
         self._session = session
-        self._surface = surface
+        self.surface = surface
         self._timeout_s = timeout_s
         self._open: dict[tuple[str, ...], Prompt] = {}
 
     def can_be_asked(self, call: Call | None) -> bool:
         """Whether a person could answer now."""
-        return self._surface.can_be_asked(_request("", ""), call)
+        return self.surface.can_be_asked(_request("", ""), call)
 
     def ask(self, hosted: Hosted, decision: Decision, then: Callable[[Answer], None]) -> Prompt | None:
         """Put the question of a decision, or wait for the answer to the same one. `then` may be called at once."""
@@ -89,15 +88,15 @@ class Prompts:
             prompt.waiting[hosted] = then
             return prompt
         if len(self._open) >= MOST_PROMPTS:
-            then(Answer(allowed=None, by="core"))
+            then(Answer(allowed=None, by=self.surface.name))
             return None
         asked = _request(title_of(decision), message_of(decision, hosted.params))
         prompt = self._open[key] = Prompt(self, key, f"{asked.title}\n{asked.message}")
         prompt.waiting[hosted] = then
         host = self._session.exchange.host
-        prompt.timer = host.later(self._timeout_s, lambda: prompt.answer(Answer(allowed=None, by="core")))
+        prompt.timer = host.later(self._timeout_s, lambda: prompt.answer(Answer(allowed=None)))
         params: dict[str, Any] = msgspec.to_builtins(asked)
-        prompt.ask = self._surface.ask(
+        prompt.ask = self.surface.ask(
             hosted, asked, params, "", lambda output: prompt.answer(answer_of(output))
         )
         return prompt if prompt.waiting else None
@@ -111,7 +110,7 @@ class Prompts:
         if timer is not None:
             timer.cancel()
         if ask is not None:
-            self._surface.take_back(ask, why)
+            self.surface.take_back(ask, why)
 
     def close(self) -> None:
         """The session ends: nobody is asked any more."""
@@ -151,9 +150,9 @@ def answer_of(output: dict[str, Any] | Fault) -> Answer:
     """Return what was answered. Nothing but a choice that was offered is one."""
     choice = CHOICES.get(str(output.get("value", ""))) if isinstance(output, dict) else None
     if choice is None:
-        return Answer(allowed=None, by="core")
+        return Answer(allowed=None)
     allowed, keep = choice
-    return Answer(allowed=allowed, keep=keep, by="core")
+    return Answer(allowed=allowed, keep=keep)
 
 
 def _request(title: str, message: str) -> Request:

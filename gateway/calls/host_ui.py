@@ -1,8 +1,8 @@
 """What extensions show and ask of people: the host call `ui`, in the words of whatever core the session has.
 
 Owns the mapping, which is the same for the gateway's own questions: to a Pi core a request of `ui` stays the host call
-that it is; an MCP core is asked by elicitation where the answer fits a flat form, and told by its log. Whom to ask is
-known to `asks`, what to ask to the caller.
+that it is; an MCP core is asked by elicitation where the answer fits a flat form, and told by its log. A terminal of
+the gateway's own, where there is one, comes before both. Whom to ask is known to `asks`, what to ask to the caller.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ import msgspec
 
 from gateway.calls.asks import OwnAsk, PeerAsk
 from gateway.calls.call import Call, Reply
+from gateway.calls.host_terminal import Shown
 from gateway.calls.pi import to_pi, words
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.errors import Fault
+from gateway.protocol.errors import Fault, unrecorded
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.host_call import Hosted
+    from gateway.calls.ports import Terminal
     from gateway.calls.session import Session
 
+Question: TypeAlias = OwnAsk | Shown
+"""What waits for a person."""
 Kind: TypeAlias = Literal[
     "select", "confirm", "input", "editor", "notify", "status", "widget", "title", "custom"
 ]
@@ -56,6 +60,10 @@ class _Hosted(msgspec.Struct):
 _elicited = msgspec.json.Decoder(_Elicited)
 _hosted = msgspec.json.Decoder(_Hosted)
 _encode = msgspec.json.Encoder().encode
+
+
+def _is_pi(core: Core) -> bool:
+    return core.hello.dialect == "pi"
 
 
 def no_ui(kind: str) -> Fault:
@@ -165,13 +173,21 @@ class Surface:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._terminal = session.exchange.host.terminal(session)
+
+    @property
+    def name(self) -> str:
+        """Return what decisions call it: `core` or `terminal`."""
+        return "core" if self._terminal is None else "terminal"
 
     def can_be_asked(self, asked: Request, call: Call | None) -> bool:
         """Whether somebody could answer now."""
+        if self._terminal is not None:
+            return asked.kind != "custom"
         core = self._session.asks.whom(call)
         if core is None:
             return False
-        if core.hello.dialect == "pi":
+        if _is_pi(core):
             return not core.is_closed
         params = elicitation(asked, "")
         return params is not None and self._session.asks.can_be_asked(ELICIT, params, call)
@@ -183,14 +199,16 @@ class Surface:
         params: dict[str, Any],
         who: str,
         then: Callable[[dict[str, Any] | Fault], None],
-    ) -> OwnAsk | None:
+    ) -> Question | None:
         """Put a question; `then` gets the output of `ui`, or why there is none, perhaps at once."""
+        if self._terminal is not None:
+            return self._show(self._terminal, about, asked, who, then)
         asks = self._session.asks
         core = asks.whom(about.call)
         if core is None or not self.can_be_asked(asked, about.call):
             then(no_ui(asked.kind))
             return None
-        if core.hello.dialect == "pi":
+        if _is_pi(core):
             method, message, read_answer = words.HOST_CALL, forwarded(params, who), of_host_result
         else:
             method, message, read_answer = ELICIT, elicitation(asked, who) or b"", of_elicitation
@@ -207,9 +225,31 @@ class Surface:
         asks.put(ask)
         return ask
 
-    def take_back(self, ask: OwnAsk, reason: str) -> None:
+    def _show(
+        self, terminal: Terminal, about: PeerAsk, asked: Request, who: str,
+        then: Callable[[dict[str, Any] | Fault], None],
+    ) -> Shown | None:  # fmt: skip
+        if not self.can_be_asked(asked, about.call):
+            then(no_ui(asked.kind))
+            return None
+        shown = Shown(terminal, about, asked, who, then)
+        if shown.seq < 0:
+            then(unrecorded())
+            return None
+        terminal.show(shown)
+        return shown
+
+    def take_back(self, ask: Question, reason: str) -> None:
         """Nobody needs the answer any more."""
-        self._session.asks.take_back(ask, reason)
+        if isinstance(ask, Shown):
+            ask.take_back(reason)
+        else:
+            self._session.asks.take_back(ask, reason)
+
+    def is_told(self, asked: Request, call: Call | None) -> bool:
+        """Whether a request is a notice for the log of an MCP core."""
+        core = self._session.asks.whom(call)
+        return self._terminal is None and asked.kind == "notify" and core is not None and not _is_pi(core)
 
     def notify(self, about: PeerAsk, asked: Request, who: str) -> bool:
         """Put a notice into the log of an MCP core; whether anybody could be told."""
@@ -245,14 +285,13 @@ class UiCall:
 
     def __init__(self, surface: Surface, hosted: Hosted) -> None:
         self._surface = surface
-        self._ask: OwnAsk | None = None
+        self._ask: Question | None = None
         asked = read(hosted.params)
         if isinstance(asked, Fault):
             hosted.ended(Reply(fault=asked))
             return
         who = hosted.peer.name
-        core = hosted.session.asks.whom(hosted.call)
-        if asked.kind == "notify" and core is not None and core.hello.dialect != "pi":
+        if surface.is_told(asked, hosted.call):
             told = surface.notify(hosted, asked, who)
             hosted.ended(Reply(result=b"{}") if told else Reply(fault=no_ui(asked.kind)))
             return

@@ -15,6 +15,7 @@ from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
+    from gateway.calls.host_terminal import Shown
     from gateway.calls.peer_state import Peer
     from gateway.calls.session import Session
     from gateway.policy.decide import Decision, Facts
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from recordings.header import PeerFacts
 
 __all__ = [
-    "Authority", "Hello", "Host", "Id", "Keeper", "Link", "Origin", "Served", "Stamp", "Tap", "Timer", "TransportError",
+    "Authority", "Hello", "Host", "Id", "Keeper", "Link", "Origin", "Served", "Stamp", "Tap", "Terminal",
+    "Timer", "TransportError",
 ]  # fmt: skip
 
 
@@ -157,6 +159,18 @@ class Keeper(Files, Protocol):
         ...
 
 
+class Terminal(Protocol):
+    """A person at the gateway itself."""
+
+    def show(self, shown: Shown) -> None:
+        """Show a request; `shown.answered` follows, perhaps at once."""
+        ...
+
+    def take_back(self, shown: Shown) -> None:
+        """Nobody needs the answer any more."""
+        ...
+
+
 class Host(Protocol):
     """The world outside of the pure core."""
 
@@ -198,6 +212,10 @@ class Host(Protocol):
 
     def secret_key(self) -> bytes:
         """Return the key that seals `requestState` handles; lives as long as the process."""
+        ...
+
+    def terminal(self, session: Session) -> Terminal | None:
+        """Return where extensions' requests of a session are shown instead of by the core, if that is wanted."""
         ...
 
     def authority(self, session: Session) -> Authority:

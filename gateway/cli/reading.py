@@ -130,9 +130,24 @@ def cells(row: Row) -> dict[str, str]:
         "kind": frame.kind,
         "took": took(row.took_ns),
         "bytes": str(size) if size else "",
-        "what": printable(" ".join(part for part in (row.method, row.name) if part) or _fact(frame)),
+        "what": printable(_what(row)),
         "flags": " ".join(f"[{flag}]" for flag in frame.flags),
     }
+
+
+def _what(row: Row) -> str:
+    """What a frame is about; of a decision, also what was decided and why."""
+    words = [part for part in (row.method, row.name) if part]
+    x = row.frame.x or {}
+    if row.frame.kind in ("policy", "hook") and "decision" in x:
+        why = x.get("reason")
+        words = [*(words or [str(x.get("point", ""))]), str(x["decision"]), *([f"({why})"] if why else [])]
+    elif row.frame.kind == "ui":
+        if "surface" in x:
+            words.append(f"at the {x['surface']}")
+        else:
+            words.append("answered" if "answer" in x else "taken back")
+    return " ".join(words) or _fact(row.frame)
 
 
 def _fact(frame: Frame) -> str:

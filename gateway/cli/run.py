@@ -12,7 +12,7 @@ from gateway.config import Config, ServeOptions
 if TYPE_CHECKING:
     import typer
 
-_FLAGS = ("--stdio", "--watch", "--extensions", "--insecure-loopback")
+_FLAGS = ("--stdio", "--watch", "--extensions", "--ui", "--insecure-loopback")
 _VALUES = ("--ready-file", "--record")
 
 
@@ -45,6 +45,12 @@ def register(app: "typer.Typer") -> None:
         extensions: Annotated[
             bool, typer.Option("--extensions", help="Serve the Pi extensions that are found, too.")
         ] = False,
+        ui: Annotated[
+            bool,
+            typer.Option(
+                "--ui", help="Show what Pi extensions ask people on this terminal, not at the agent."
+            ),
+        ] = False,
         insecure_loopback: InsecureOption = False,
     ) -> int:
         """Run the gateway that a configuration describes.
@@ -60,6 +66,7 @@ def register(app: "typer.Typer") -> None:
             watch=watch,
             record=record,
             extensions=extensions,
+            ui=ui,
             insecure_loopback=insecure_loopback,
         )
 
@@ -79,6 +86,7 @@ def quick(arguments: Sequence[str]) -> Callable[[], int] | None:
         watch="--watch" in options,
         record=Path(options["--record"]) if "--record" in options else None,
         extensions="--extensions" in options,
+        ui="--ui" in options,
         insecure_loopback="--insecure-loopback" in options,
     )
 
@@ -91,6 +99,7 @@ def start(
     watch: bool,
     record: Path | None,
     extensions: bool,
+    ui: bool,
     insecure_loopback: bool,
 ) -> int:
     """Read the configuration and serve until told to end; return the exit code."""
@@ -103,6 +112,7 @@ def start(
         watch=watch,
         config_path=path,
         discovers=extensions,
+        has_ui=ui,
         record_dir=record and record.absolute(),
         insecure_loopback=insecure_loopback,
     )

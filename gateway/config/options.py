@@ -30,5 +30,7 @@ class ServeOptions:
     on ours, and where it cannot be greeted, neither can the gateway."""
     discovers: bool = False
     """Look for extensions, whatever `extensions.discover` says."""
+    has_ui: bool = False
+    """Show extensions' requests on the terminal that the gateway was started from."""
     insecure_loopback: bool = False
     """Ask for no token on loopback listeners."""

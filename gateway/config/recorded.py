@@ -38,6 +38,8 @@ class RecordedSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """Rules of the project for replays."""
     roots: dict[str, str] = {}
     """Folders that lie somewhere else in another run, and where they lay."""
+    terminal: bool = False
+    """Whether extensions' requests were shown on a terminal of the gateway's own."""
     extensions: dict[str, Any] = {}
     """What extensions may do, and in which folders."""
 
@@ -49,6 +51,7 @@ def settings_of(
     config: Config,
     *,
     transparent: bool,
+    terminal: bool = False,
     roots: Mapping[str, str] | None = None,
     host_roots: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -63,6 +66,7 @@ def settings_of(
         limits=_changed(config.limits, LimitsConfig()),
         peers={name: _changed(peer, usual, OF_PEERS) for name, peer in config.active_peers.items()},
         transparent=transparent,
+        terminal=terminal,
         replay=_changed(config.replay, ReplayConfig()),
         roots=dict(roots or {}),
         extensions=extensions,
@@ -103,6 +107,11 @@ def config_of(settings: dict[str, Any], peers: list[str]) -> tuple[Config, bool]
             extensions=msgspec.convert(read.extensions, ExtensionsConfig),
         )
     return config, read.transparent
+
+
+def has_terminal(settings: Mapping[str, Any]) -> bool:
+    """Whether a recording has frames of a terminal in the place of questions to the core."""
+    return settings.get("terminal") is True
 
 
 def profiles_of(

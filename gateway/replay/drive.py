@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gateway.calls.exchange import Exchange
 from gateway.calls.faults import fault_of, transport_of
+from gateway.config.recorded import has_terminal
 from gateway.replay.clock import VirtualClock
 from gateway.replay.core_seats import CoreSeats
 from gateway.replay.pairing import Pairing
@@ -19,6 +20,7 @@ from gateway.replay.rewire import OVER_HTTP, about, is_stray, under_id
 from gateway.replay.stage import Nowhere, Stage
 from gateway.replay.staged_calls import StagedCalls, is_of_connector
 from gateway.replay.staged_session import is_input
+from gateway.replay.staged_terminal import StagedTerminal
 from recordings.frame import Frame
 from recordings.header import Header
 from transports.base import Id, Origin, Receiver
@@ -56,6 +58,7 @@ class Drive:
         self._on_frame = on_frame
         self._stage = Stage(self._clock, header.seed, self._take)
         self._hosted = self._stage.calls = StagedCalls(config, self.pairing.recorded_of)
+        self._screen = self._stage.screen = StagedTerminal() if has_terminal(header.settings) else None
         version = header.by.rpartition(" ")[2] or "0"
         self._exchange = Exchange(config, self._stage, version=version)
         self._exchange.is_transparent = transparent
@@ -114,12 +117,7 @@ class Drive:
                     frame.peer or ""
                 )
             self._copy(frame)
-        elif (
-            is_of_connector(frame)
-            and self._hosted.play(
-                frame, self.pairing.live_bytes(self._body(frame)), self.pairing.live_of(frame.re)
-            )
-        ) or (is_input(frame) and self._stage.conversations.play(frame.x or {}, self._body(frame))):
+        elif self._comes_from_host(frame):
             pass
         elif way == "inside" and kind == "open":
             self._open(frame)
@@ -130,6 +128,16 @@ class Drive:
         else:
             self._let_time_pass(frame)
         self.pairing.feeding = None
+
+    def _comes_from_host(self, frame: Frame) -> bool:
+        """Let what a connector, a session's file or a person gave be given again; whether the frame holds that."""
+        if is_of_connector(frame):
+            body = self.pairing.live_bytes(self._body(frame))
+            if self._hosted.play(frame, body, self.pairing.live_of(frame.re)):
+                return True
+        if is_input(frame) and self._stage.conversations.play(frame.x or {}, self._body(frame)):
+            return True
+        return self._screen is not None and self._screen.play(frame, self.pairing.live_of(frame.re))
 
     # -- the core ----------------------------------------------------------------------------------------------
 

@@ -22,9 +22,10 @@ from transports.base import Hello, Id, Stamp
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
-    from gateway.calls.ports import Authority, Keeper, Served
+    from gateway.calls.ports import Authority, Keeper, Served, Terminal
     from gateway.calls.session import Session
     from gateway.replay.staged_calls import StagedCalls
+    from gateway.replay.staged_terminal import StagedTerminal
 
 LAST_LINES = 5
 """Lines of a peer's stderr that are told of a peer that fails."""
@@ -157,6 +158,8 @@ class Stage:
         """That of the session that began last, also when it has ended."""
         self.calls: StagedCalls | None = None
         self.conversations = StagedSessions()
+        self.screen: StagedTerminal | None = None
+        """None where the recorded gateway had no terminal."""
         self.wanted: list[Peer] = []
         """Peers that the exchange wants to be connected to, in the order in which it said so."""
 
@@ -191,6 +194,10 @@ class Stage:
     def last_words(self, peer: Peer) -> str:
         """Return the end of what the recording has of the peer's stderr."""
         return "\n".join(self._said.get(peer.name, ()))
+
+    def terminal(self, session: Session) -> Terminal | None:
+        """Return the terminal that there was."""
+        return self.screen
 
     def authority(self, session: Session) -> Authority:
         """Return what was known when host calls were decided about."""

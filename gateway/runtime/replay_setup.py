@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gateway.config.model import Config, RecordConfig
 from gateway.config.places import usual_roots
-from gateway.config.recorded import config_of, profiles_of
+from gateway.config.recorded import config_of, has_terminal, profiles_of
 from gateway.replay.misses import Allowed, MissPolicy, Mode
 from gateway.replay.tools import rules_of_tools
 from gateway.runtime.replay_world import ReplayOptions, ReplayWorld
@@ -118,6 +118,7 @@ def set_up(
         profile=live,
         faults=faults,
         seed=source.header.seed,
+        terminal=has_terminal(source.header.settings),
         live=frozenset(name for name, how in choice.peers.items() if how == "live"),
         services=dict(services.active_peers) if services is not None else {},
     )

@@ -25,6 +25,7 @@ from gateway.replay.recollection import Recollection
 from gateway.replay.service import Service
 from gateway.replay.shelf import Book, Seating, Shelf
 from gateway.replay.staged_calls import PlayedAuthority, Staged, StagedAuthority, give
+from gateway.replay.staged_terminal import PlayedTerminal
 from gateway.runtime.world import World
 from recordings.divergence import Report
 from recordings.faultrules import Action
@@ -36,11 +37,13 @@ from transports.base import Hello
 if TYPE_CHECKING:
     from gateway.calls.call import Call
     from gateway.calls.host_call import Hosted
+    from gateway.calls.host_terminal import Shown
     from gateway.calls.peer_state import Peer
-    from gateway.calls.ports import Authority, Keeper, Served, Tap
+    from gateway.calls.ports import Authority, Keeper, Served, Tap, Terminal
     from gateway.calls.session import Session
     from gateway.config.model import Config
     from gateway.config.peer import PeerConfig
+    from recordings.frame import Frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,8 @@ class ReplayOptions:
     faults: Mapping[int, Sequence[Action]] = field(default_factory=dict[int, "Sequence[Action]"])
     """What is put into the replay: recorded frames and what is done to them."""
     seed: int | str | None = None
+    terminal: bool = False
+    """Whether the recorded gateway showed extensions' requests on a terminal of its own."""
     services: dict[str, PeerConfig] = field(default_factory=dict[str, "PeerConfig"])
     """How the peers are reached that take over on a miss."""
 
@@ -156,6 +161,26 @@ class ReplayWorld(World):
             super().disconnect(peer)
         else:
             playing.disconnect(peer)
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether the recorded gateway had one."""
+        return self.replay.terminal
+
+    def terminal(self, session: Session) -> Terminal | None:
+        """Return the terminal that there was, with the answers that were given there."""
+        tap = session.tap
+        assert isinstance(tap, PlayerTap)
+        player = tap.playing.player
+        if not self.has_terminal:
+            return None
+
+        def recorded(shown: Shown) -> list[Frame]:
+            call = player.hosted(shown.about.seq)
+            seqs = player.script.shown.get(call, []) if call is not None else []
+            return [player.script.source.frame(seq) for seq in seqs]
+
+        return PlayedTerminal(recorded, asyncio.get_running_loop().call_soon)
 
     def authority(self, session: Session) -> Authority:
         """Return what decisions about host calls are made of: of those that are played, what was known then."""

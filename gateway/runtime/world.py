@@ -44,12 +44,13 @@ from transports.base import Hello
 
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
-    from gateway.calls.ports import Authority, Keeper, Served
+    from gateway.calls.ports import Authority, Keeper, Served, Terminal
     from gateway.calls.session import Session
     from gateway.runtime.host.authority import Authorities
     from gateway.runtime.host.identity import Programs
     from gateway.runtime.host.serving import Desk
     from gateway.runtime.oauth import PeerAuth
+    from gateway.runtime.terminal import TerminalScreen
 
 STOP_S = 8.0
 """The longest that the end of all peers together is waited for."""
@@ -73,6 +74,8 @@ class World:
         self.warm = Warm()
         self.is_transparent = False
         """Whether the gateway stands before one peer as if it were not there; a replay has to know."""
+        self.screen: TerminalScreen | None = None
+        """Where extensions' requests are shown instead of by the core."""
         self._not_begun: RecordingError | None = None
         """Why the latest session has no recording; None where it has."""
         self._open: set[Recorder] = set()
@@ -182,6 +185,16 @@ class World:
     def secret_key(self) -> bytes:
         """Return the key of this process."""
         return self._key
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether sessions have a terminal of the gateway's own."""
+        return self.screen is not None
+
+    def terminal(self, session: Session) -> Terminal | None:
+        """Return where extensions' requests are shown; None for the core's own surface."""
+        del session
+        return self.screen
 
     def authority(self, session: Session) -> Authority:
         """Return what decisions about the host calls of a session are made of."""
@@ -307,6 +320,7 @@ class World:
         settings = settings_of(
             self.config,
             transparent=self.is_transparent,
+            terminal=self.has_terminal,
             roots=usual_roots(),
             host_roots=[root.path for root in self.authorities.folders] if has_extensions else (),
         )

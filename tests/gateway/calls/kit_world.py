@@ -122,6 +122,8 @@ class ManualHost:
         """Version and `clientInfo` of the cores that have shown themselves."""
         self.words = ""
         """What every peer has said on stderr."""
+        self.screen: Any = None
+        """A terminal, where the test puts one."""
         self.policy = Policy()
         self.authorities: list[TableAuthority] = []
         self.keeps: TableKeeper | None = None
@@ -164,6 +166,9 @@ class ManualHost:
     def tap(self, hello: Hello) -> ListTap:
         self.taps.append(ListTap(self))
         return self.taps[-1]
+
+    def terminal(self, session: Any) -> Any:
+        return self.screen
 
     def authority(self, session: Any) -> TableAuthority:
         self.authorities.append(TableAuthority(self.policy))
