@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from adapters import kit
-from adapters.editor.shapes import Editor, Event, Files, Problem, Problems, Selection, Verdict
+from adapters.editor.shapes import Editor, Event, Files, OnEvent, Problem, Problems, Selection, Verdict
 
 Path = Annotated[str, msgspec.Meta(description="A file, relative to the root.")]
 Line = Annotated[int, msgspec.Meta(ge=0, description="A line, from 1; 0 for none.")]
@@ -31,11 +31,14 @@ class Desk:
     def __init__(self, app: kit.App) -> None:
         self.editor: Editor
         self._app = app
-        self.mentions: list[dict[str, Any]] = []
+        self.listeners: list[OnEvent] = []
+        """Who else is told what the editor tells."""
 
     def happened(self, event: Event, data: dict[str, Any]) -> None:
         """The editor tells something: whoever listens is told."""
         self._app.announce(event, data)
+        for listener in self.listeners:
+            listener(event, data)
         if event == "selection_changed":
             self._app.updated(SELECTION)
         elif event == "diagnostics_changed":

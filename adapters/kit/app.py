@@ -17,7 +17,7 @@ from adapters.kit import functions
 from adapters.kit.commands import Command
 from adapters.kit.context import Forwarding
 from adapters.kit.errors import Json
-from adapters.kit.functions import Signature, read
+from adapters.kit.functions import Names, Signature, read
 from adapters.kit.resources import Resources, Shelf, template
 from adapters.kit.results import output_schema
 from gateway.protocol.pi_messages import Requirement
@@ -81,12 +81,17 @@ class App:
         self.handlers: dict[str, Signature] = {}
         self.resources = Shelf(resources)
         self.completions: dict[tuple[str, str], Callable[..., Any]] = {}
+        self.starters: list[Callable[[], Awaitable[None]]] = []
         self.closers: list[Callable[[], Awaitable[None]]] = []
         self.listeners: list[Listener] = []
         """The connections that are open."""
         self.log = logging.Logger(name)
         """Goes to the host, in the course of a call as part of that; to stderr where there is no host yet."""
         self.log.addHandler(Forwarding(self.listeners))
+
+    def on_start(self, starter: Callable[[], Awaitable[None]]) -> None:
+        """Have `starter` awaited on the loop before anybody is served; a `ToolError` of its ends the program."""
+        self.starters.append(starter)
 
     def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
         """Have `closer` awaited before the process ends, however it is asked to."""
@@ -105,6 +110,8 @@ class App:
         read_only: bool = False,
         destructive: bool = False,
         title: str = "",
+        names: Names = "python",
+        lenient: bool = False,
     ) -> Callable[[F], F]: ...
 
     def tool(
@@ -116,6 +123,8 @@ class App:
         read_only: bool = False,
         destructive: bool = False,
         title: str = "",
+        names: Names = "python",
+        lenient: bool = False,
     ) -> F | Callable[[F], F]:
         """Offer a function as a tool, under its own name unless given.
 
@@ -124,11 +133,12 @@ class App:
         given by the kit. A returned struct, dataclass, dict or list becomes structured content with an output schema;
         its text is what its `text()` gives, or its JSON. A returned `kit.Blob` is a picture or a sound.
 
+        `names="camel"` writes its arguments as `filePath`; with `lenient` those that it does not know are passed over.
         Raises `TypeError` for a parameter without annotation.
         """
 
         def register(function: F) -> F:
-            signature = read(function, name)
+            signature = read(function, name, names=names, lenient=lenient)
             described: Json = {
                 "name": signature.name,
                 "description": signature.about,

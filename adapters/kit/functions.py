@@ -11,13 +11,15 @@ import re
 import typing
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from adapters.kit.errors import Json
 
 Function: TypeAlias = Callable[..., Any]
+Names: TypeAlias = Literal["python", "camel"]
+"""How arguments are written outside: as the parameters are, or as `filePath` for `file_path`."""
 
 _PARAMETER = re.compile(r"^\s+(\w+):\s+(.*)$")
 
@@ -62,8 +64,11 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
         return await asyncio.to_thread(self.function, **given)
 
 
-def read(function: Function, name: str = "") -> Signature:
-    """Read a function. Raises `TypeError` for a parameter that has no annotation or cannot be a value of JSON."""
+def read(function: Function, name: str = "", *, names: Names = "python", lenient: bool = False) -> Signature:
+    """Read a function. `lenient` passes over arguments that it does not know.
+
+    Raises `TypeError` for a parameter that has no annotation or cannot be a value of JSON.
+    """
     name = name or function.__name__
     hints = typing.get_type_hints(function, include_extras=True)
     about, texts = _read_docstring(inspect.getdoc(function) or "")
@@ -82,7 +87,13 @@ def read(function: Function, name: str = "") -> Signature:
             hint = Annotated[hint, msgspec.Meta(description=text)]
         needed = parameter.default is inspect.Parameter.empty
         fields.append((parameter.name, hint) if needed else (parameter.name, hint, parameter.default))
-    arguments = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+    arguments = msgspec.defstruct(
+        f"{name}_arguments",
+        fields,
+        kw_only=True,
+        forbid_unknown_fields=not lenient,
+        rename="camel" if names == "camel" else None,
+    )
     try:
         schema_of(arguments)
     except TypeError as fault:

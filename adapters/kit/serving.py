@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from adapters.kit.app import App, Dialect
+from adapters.kit.errors import ToolError
 from adapters.kit.mcp_session import McpSession
 from adapters.kit.pi_session import PiSession
 from transports.base import Acceptor, Hello, Link, TransportError
@@ -72,11 +73,12 @@ def run(app: App, options: argparse.Namespace | None = None) -> None:
             asyncio.run(_serve_one(app, dialect))
         else:
             asyncio.run(_serve_many(app, dialect, listen, options.token_file if options else None))
-    except TransportError as fault:
+    except (ToolError, TransportError) as fault:
         sys.exit(f"{app.name}: {fault}")
 
 
 async def _serve_one(app: App, dialect: Dialect) -> None:
+    await _start(app)
     session = session_of(app, dialect)
 
     def accept(link: Link, hello: Hello) -> Session:
@@ -107,6 +109,7 @@ async def _serve_many(app: App, dialect: Dialect, listen: str, token_file: str |
         return session
 
     listener = _listener(app, accept, listen, token_file)
+    await _start(app)
     await listener.start()
     sys.stderr.write(f"{app.name}: {dialect} at {listener.address}\n")
     sys.stderr.flush()
@@ -171,6 +174,11 @@ def _on_signals(stop: Callable[[], object]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+
+
+async def _start(app: App) -> None:
+    for starter in app.starters:
+        await starter()
 
 
 async def _close(app: App) -> None:

@@ -131,7 +131,9 @@ class Testing:
         return values
 
     async def open(self) -> None:
-        """Have the extension introduce itself and start the session."""
+        """Start the app, have it introduce itself, and start the session."""
+        for starter in self.app.starters:
+            await starter()
         await self.side.open()
 
     async def close(self) -> None:
