@@ -14,9 +14,9 @@ from recordings.reader import open_recording
 from tests.gateway.replay.test_drive_sessions import assert_same
 from tests.gateway.replay.test_drive_sessions import driven as driven_again
 from tests.processes.gateway_kit import Client, Message, echo, eventually, house, run, state
-from tests.processes.replay_kit import tieline
+from tests.processes.replay_kit import played, report, tieline
 from tests.processes.test_pi import extension
-from tests.processes.test_pi_host_calls import asks, policy
+from tests.processes.test_pi_host_calls import asks, policy, recorded
 
 __all__ = ["state"]
 
@@ -130,3 +130,32 @@ def test_where_no_file_can_be_written_an_extension_hears_so_and_the_session_goes
     frames = list(opened)
     pairing, _ = driven_again(opened.header, frames)
     assert_same(pairing, frames)
+
+
+def test_a_replay_for_a_live_agent_gives_recorded_answers_and_touches_no_session(tmp_path: Path) -> None:
+    def op(op: str, **params: Any) -> Message:
+        return {"capability": "session", "method": "session", "params": {"op": op, **params}}
+
+    calls: list[Message] = [
+        op("append_entry", custom_type="todo", data=[1]),
+        op("set_name", name="mine"),
+        op("get_branch"),
+        op("new"),
+        op("append_entry", custom_type="x"),
+    ]
+    recording, live = recorded(tmp_path, *calls)
+    kept = files(tmp_path / "state" / "sessions")
+    assert len(kept) == 2
+    assert json.loads(live[2])["entries"][0]["data"] == [1]
+
+    asked = [("calc__ask", call) for call in calls]
+    arguments = ["replay", recording, "--report", tmp_path / "report.json", "--record", tmp_path / "again"]
+    again = played(tmp_path, arguments, *asked, guard=tmp_path / "log")
+    assert again.texts == live, again.said
+    assert report(tmp_path / "report.json")["verdict"] == "same"
+    assert files(tmp_path / "state" / "sessions") == kept
+    (second,) = (tmp_path / "again").iterdir()
+    for each in (recording, second):
+        driven = tieline("replay", each, "--drive", cwd=tmp_path)
+        assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
+    assert files(tmp_path / "state" / "sessions") == kept
