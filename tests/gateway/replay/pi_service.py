@@ -46,6 +46,17 @@ HOST_CALLS: list[Message] = [
     {"capability": "env", "method": "env", "params": {"name": "HOME"}},
     {"capability": "ui", "method": "ui", "params": {"kind": "notify", "message": "so"}},
 ]
+CONVERSED = ("converse", "converse", "converse", "read", "read", "full") * 10
+OPS: list[Message] = [
+    {"op": "append_entry", "custom_type": "x", "data": {"n": 1}},
+    {"op": "get_branch"},
+    {"op": "navigate", "target_id": "?", "summary": "left"},
+    {"op": "fork", "entry_id": "?", "position": "at"},
+    {"op": "new", "name": "n"},
+    {"op": "switch", "target": "jsonl"},
+    {"op": "list"},
+    {"op": "reload"},
+]
 METHODS = {"tool_call": "tools/call", "slash_command": "prompts/get"}
 LEVELS = {"debug": "debug", "info": "info", "error": "error"}
 
@@ -104,7 +115,7 @@ class PiWire(Wire):
             "name": self.service.name,
             "version": "1",
             "api_version": "1.0",
-            "capabilities": ["read", "write", "ui", "env", "tool"],
+            "capabilities": ["read", "write", "ui", "env", "tool", "session"],
             "tools": [{"name": name, "parameters": {"type": "object"}} for name in tools],
             "slash_commands": [{"name": f"p{at}"} for at in pages],
         }
@@ -220,6 +231,33 @@ class PiActing(Acting):
         about = open_[a % len(open_)] if open_ and b % 2 else None
         wire.asks_host(self._hosted, HOST_CALLS[b % len(HOST_CALLS)], about)
         self.scene.settle()
+
+    def do_converse(self, a: int, b: int) -> None:
+        """An extension does something with the session, perhaps with one that it was in before."""
+        wires = [wire for wire in self._pi_wires() if wire.is_registered]
+        about = wires[a % len(wires)].peer.sessions[0].host_session if wires else None
+        if about is None:
+            return
+        wire, tree = wires[a % len(wires)], about.conversation.tree
+        self._hosted += 1
+        there = tree.entries[a % len(tree.entries)].id if tree.entries else "none"
+        params = {name: there if value == "?" else value for name, value in OPS[b % len(OPS)].items()}
+        what: Message = {"capability": "session", "method": "session", "params": params}
+        open_ = [one.message["id"] for one in wire.service.asked if one.wire is wire]
+        if a % 3 == 0:
+            what["context"] = {"session": {"id": tree.header.id, "generation": 1}}
+        wire.asks_host(self._hosted, what, open_[a % len(open_)] if open_ and a % 3 == 1 else None)
+        self.scene.settle()
+
+    def do_read(self, a: int, b: int) -> None:
+        """A file of a session has been read."""
+        if self.scene.stage.keeps.waiting:
+            self.scene.stage.keeps.reads()
+            self.scene.settle()
+
+    def do_full(self, a: int, b: int) -> None:
+        """The disk is full, or not any more."""
+        self.scene.stage.keeps.is_full = b == 0
 
     def do_serve(self, a: int, b: int) -> None:
         """A connector gives a part of its output, or ends."""

@@ -16,6 +16,7 @@ from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
 from gateway.calls.host_call import Hosted
 from gateway.calls.peer_state import Peer
+from gateway.calls.ports import Served
 from gateway.calls.session import Session
 from gateway.config.mistakes import Report
 from gateway.config.model import Config
@@ -27,7 +28,7 @@ from gateway.replay.clock import VirtualClock
 from gateway.replay.stage import Stage
 from recordings.frame import Frame
 from recordings.header import Header, PeerFacts
-from tests.gateway.calls.host_kit import ByHand, TableAuthority
+from tests.gateway.calls.host_kit import ByHand, TableAuthority, TableKeeper
 from transports.base import Hello, Id, Origin, Stamp, TransportError
 
 Message: TypeAlias = dict[str, Any]
@@ -248,6 +249,8 @@ class SceneStage(Stage):
         super().__init__(clock, SEED, take)
         self.gone: list[Peer] = []
         self.policy = policy
+        self.keeps = TableKeeper()
+        """Where the session of its extensions is kept."""
         self.served: list[ByHand] = []
         """Host calls that were given to connectors."""
 
@@ -255,7 +258,12 @@ class SceneStage(Stage):
         policy, _ = read_policy(self.policy, Report(file="scene"))
         return TableAuthority(policy)
 
-    def serve(self, hosted: Hosted) -> ByHand:
+    def keeper(self, session: Session, peer: Peer) -> TableKeeper:
+        return self.keeps
+
+    def serve(self, hosted: Hosted) -> Served:
+        if hosted.verb == "session" and hosted.session.host_session is not None:
+            return hosted.session.host_session.serve(hosted)
         self.served.append(ByHand(hosted, lambda: None))
         return self.served[-1]
 

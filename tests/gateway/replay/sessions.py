@@ -25,7 +25,7 @@ LANE = mcp.META_LANE
 STRAYS = ("too-large", "unfinished", "partial", "binary", "blank")
 LEVELS = ("debug", "info", "error")
 CHANGES = tuple(mcp.LIST_CHANGED)
-POLICY: Message = {"mode": "prompt", "default_caps": ["read", "ui", "tool"], "deny_caps": ["env"]}
+POLICY: Message = {"mode": "prompt", "default_caps": ["read", "ui", "tool", "session"], "deny_caps": ["env"]}
 """What extensions may do: some of it unasked, some of it not at all."""
 
 
