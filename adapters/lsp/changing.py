@@ -29,7 +29,7 @@ Tab = Annotated[int, msgspec.Meta(ge=1, le=16, description="The width of a tab."
 
 MAX_DIFF = 60_000
 """Characters of a patch that are shown; what is applied is always the whole."""
-MAX_OFFERS = 40
+MAX_OFFERS, MAX_OFFER_DIFF = 40, 6_000
 _TURNS = 3
 
 
@@ -192,7 +192,7 @@ class Changing:
             title=plan.title,
             plan=plan.id if plan.changes else "",
             files=[each.path for each in plan.changes],
-            diff=_cut(diff),
+            diff=edits.cut(diff, MAX_DIFF),
             diff_complete=len(diff) <= MAX_DIFF,
             **said(sources),
         )
@@ -252,6 +252,7 @@ class Changing:
     def _offer(self, service: Service, action: wire.Action, plan: Plan, *, known: bool) -> Offer:
         if plan.changes:
             self._plans.add(plan)
+        diff = edits.diff(plan.changes)
         return Offer(
             title=action.title,
             kind=action.kind,
@@ -260,7 +261,8 @@ class Changing:
             known=known,
             plan=plan.id if plan.changes else "",
             files=[each.path for each in plan.changes],
-            diff=_cut(edits.diff(plan.changes)),
+            diff=edits.cut(diff, MAX_OFFER_DIFF),
+            diff_complete=len(diff) <= MAX_OFFER_DIFF,
             disabled=action.disabled.reason if action.disabled else "",
         )
 
@@ -294,8 +296,3 @@ def _touches(raw: msgspec.Raw, about: Json) -> bool:
 
 def _params(raw: msgspec.Raw) -> Json:
     return msgspec.json.decode(raw, type=dict[str, Any])
-
-
-def _cut(diff: str) -> str:
-    """A patch up to where it gets too long, in whole lines."""
-    return diff if len(diff) <= MAX_DIFF else diff[: diff.rfind("\n", 0, MAX_DIFF) + 1]

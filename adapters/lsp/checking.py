@@ -5,6 +5,7 @@ Owns the going through files and the comparing of diagnostics. Changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
 from typing import Annotated
@@ -23,6 +24,10 @@ from adapters.lsp.wire import SEVERITIES, Severity
 from adapters.lsp.workspace import Workspace
 
 Also = Annotated[list[str], msgspec.Meta(max_length=50, description="Other files that the edit may break.")]
+
+
+MAX_DIFF = 20_000
+"""Characters of an edit's own patch that are given back."""
 
 
 class Checking:
@@ -117,8 +122,10 @@ class Checking:
                     service.restore(path)
                 fresh, gone, same = compare(was, then)
                 added, removed, remaining = added + fresh, removed + gone, remaining + same
+        diff = await asyncio.to_thread(edits.diff, [Change(path, before, after)])
         return Simulated(
-            diff=edits.diff([Change(path, before, after)]),
+            diff=edits.cut(diff, MAX_DIFF),
+            diff_complete=len(diff) <= MAX_DIFF,
             added=sorted(added, key=_order),
             removed=sorted(removed, key=_order),
             remaining=remaining,

@@ -73,6 +73,7 @@ class Client:
         """Called with an edit that the server wants made; it is told that it was not."""
         self.why: Ended | None = None
         self._settings = settings
+        self._titles: dict[int | str, str] = {}
         self._loop = asyncio.get_running_loop()
         self.heard = self._loop.time()
         """When the server last said anything at all."""
@@ -119,6 +120,12 @@ class Client:
         """Whether the server has one of a method's options, for instance to resolve an action."""
         options = _offered(self.capabilities, method)
         return isinstance(options, dict) and bool(options.get(name))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+    @property
+    def wants_saves(self) -> bool:
+        """Whether the server wants to hear that a document was written: some judge only then."""
+        sync: Any = self.capabilities.get("textDocumentSync")
+        return isinstance(sync, dict) and sync.get("save") not in (None, False)  # pyright: ignore[reportUnknownMemberType]
 
     async def news(self, within_s: float) -> None:
         """Wait until the server says something by itself, but not longer."""
@@ -276,10 +283,15 @@ class Client:
 
     def _note_progress(self, token: int | str, value: wire.ProgressValue) -> None:
         share = f" {value.percentage:g} %" if value.percentage is not None else ""
-        words = ": ".join(part for part in (value.title, value.message) if part)
+        if value.kind == "begin":
+            self._titles[token] = value.title or ""
+        title = self._titles.get(token, "")
+        words = ": ".join(part for part in (title, value.message) if part)
         line = f"{words or self.load.doing() or 'working'}{share}"
         self.load.progress(token, value.kind, line, self._loop.time())
-        if value.kind != "end":
+        if value.kind == "end":
+            self._titles.pop(token, None)
+        else:
             for watcher in list(self.watchers):
                 watcher(f"{self.name}: {line}")
 

@@ -130,6 +130,11 @@ def diff(changes: Iterable[Change]) -> str:
     return "".join(parts)
 
 
+def cut(patch: str, most: int) -> str:
+    """A patch up to where it gets longer than so many characters, in whole lines."""
+    return patch if len(patch) <= most else patch[: patch.rfind("\n", 0, most) + 1]
+
+
 def _may_write(step: DocumentChange, found: str | None, path: str) -> bool:
     """Whether a file may be put there. Raises `kit.ToolError` where one is and is not to be replaced."""
     options = step.options

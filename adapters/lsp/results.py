@@ -14,6 +14,8 @@ from adapters.lsp.readiness import Readiness
 from adapters.lsp.service import Answer, Service
 from adapters.lsp.wire import Severity
 
+CUT = "(the rest of the patch is not shown)\n"
+
 
 class Source(msgspec.Struct, kw_only=True):
     """A language server that answered. `complete` is false where there may be more, and `note` says why."""
@@ -151,6 +153,7 @@ class Simulated(Said, kw_only=True):
     """What an edit would change. Nothing was written."""
 
     diff: str
+    diff_complete: bool = True
     added: list[Diagnostic]
     removed: list[Diagnostic]
     remaining: int
@@ -177,7 +180,7 @@ class Preview(Said, kw_only=True):
         """The patch, and how it is applied."""
         if not self.plan:
             return f"{self.title}: nothing would change" + self.caveat()
-        cut = "" if self.diff_complete else "(the rest of the patch is not shown)\n"
+        cut = "" if self.diff_complete else CUT
         count = f"{len(self.files)} file{'s' if len(self.files) != 1 else ''}"
         how = f'{self.title}: {count}; nothing is written yet. apply_edit(plan="{self.plan}") writes it.'
         return f"{self.diff}{cut}\n{how}" + self.caveat()
@@ -194,7 +197,13 @@ class Offer(msgspec.Struct, kw_only=True):
     plan: str
     files: list[str]
     diff: str
+    diff_complete: bool = True
     disabled: str = ""
+
+    @property
+    def cut(self) -> str:
+        """Said behind a patch that is not whole."""
+        return "" if self.diff_complete else CUT
 
     @property
     def how(self) -> str:
@@ -212,7 +221,7 @@ class Offers(Said, kw_only=True):
     def text(self) -> str:
         """Title by title, with their patches."""
         parts = [
-            f"{each.title} [{each.kind or 'command'}]: {each.how}\n{each.diff}".rstrip()
+            f"{each.title} [{each.kind or 'command'}]: {each.how}\n{each.diff}{each.cut}".rstrip()
             for each in self.actions
         ]
         return "\n\n".join(parts or ["no actions"]) + self.caveat()

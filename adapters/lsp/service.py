@@ -401,7 +401,10 @@ class Service:
         self._say(client, self._documents.changed_on_disk(list(told.items())))
         for uri in told.keys() & set(self._documents):
             if (text := self._text(uri)) is not None:
-                self._say(client, self._documents.show(uri, text))
+                said = self._documents.show(uri, text)
+                if said and client.wants_saves:
+                    said.append(("textDocument/didSave", {"textDocument": {"uri": uri}}))
+                self._say(client, said)
 
     def _text(self, uri: str) -> str | None:
         try:

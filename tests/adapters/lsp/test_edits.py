@@ -139,6 +139,14 @@ def test_a_patch_is_what_git_takes(tmp_path: Path) -> None:
         assert (path.read_bytes().decode() if path.exists() else None) == each.after
 
 
+@given(st.text(st.sampled_from("ab\n"), max_size=60), st.integers(1, 60))
+def test_a_patch_is_cut_between_lines(patch: str, most: int) -> None:
+    shown = edits.cut(patch, most)
+    assert patch.startswith(shown)
+    assert shown == patch if len(patch) <= most else len(shown) <= most
+    assert shown in ("", patch) or shown.endswith("\n")
+
+
 def test_the_oldest_plans_go_first_and_the_last_one_stays_however_large() -> None:
     plans = Plans(most=3, most_characters=100)
     made = [edits.plan(str(n), [Change("x", "", str(n))]) for n in range(4)]

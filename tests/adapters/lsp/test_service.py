@@ -75,7 +75,11 @@ def test_a_server_that_reports_work_is_waited_for_and_its_work_is_passed_on(root
             peer.say("$/progress", progress)
             result = await call
             assert (result["total"], result["complete"]) == (2, True)
-            assert heard.lines == ["starting scripted", "scripted: Indexing 0 %", "scripted: a.x 50 %"]
+            assert heard.lines == [
+                "starting scripted",
+                "scripted: Indexing 0 %",
+                "scripted: Indexing: a.x 50 %",
+            ]
             assert heard.marks == sorted(set(heard.marks))
 
     run(work())
@@ -398,6 +402,21 @@ def test_changes_on_the_disk_are_told_also_of_files_that_only_the_server_cares_f
                 for each in told["params"]["changes"]
             }
             assert changed == {"x.toml": 1, "z.lock": 1, "sub/s.y": 1, "b.x": 3}
+
+    run(work())
+
+
+@pytest.mark.parametrize("save", [True, {"includeText": False}, False, None])
+def test_a_server_that_judges_what_is_saved_is_told_of_it(root: Path, save: object) -> None:
+    async def work() -> None:
+        peer = Scripted(lambda method, params: found(root, 0), OFFERS | {"textDocumentSync": {"save": save}})
+        async with over(root, [server()], reach=peer.reach) as ask:
+            await ask("definition", **ONE)
+            (root / "a.x").write_text("one more\n")
+            await ask("definition", **ONE)
+            told = [method for method in peer.methods() if method.startswith("textDocument/did")]
+            saved = ["textDocument/didSave"] if save else []
+            assert told == ["textDocument/didOpen", "textDocument/didChange", *saved]
 
     run(work())
 
