@@ -12,11 +12,11 @@ import shutil
 import sys
 
 from adapters import kit
+from adapters.lsp.answer import Limits
 from adapters.lsp.asking import WordsError, ask, calls
 from adapters.lsp.choice import ChoiceError, choose
 from adapters.lsp.server import build
 from adapters.lsp.servers import PRESETS
-from adapters.lsp.service import Limits
 from adapters.lsp.workspace import Workspace
 
 SAMPLE = os.path.join(os.path.dirname(__file__), "sample")

@@ -14,13 +14,14 @@ import msgspec
 from adapters import kit
 from adapters.lsp import edits, wire
 from adapters.lsp.address import Address, in_text
+from adapters.lsp.answer import Answer
 from adapters.lsp.edits import Plan
 from adapters.lsp.finder import Finder
 from adapters.lsp.meter import Meter
 from adapters.lsp.navigation import Column, File, From1, Line, Name
 from adapters.lsp.plans import Plans
 from adapters.lsp.results import Applied, Offer, Offers, Preview, Source, said, source
-from adapters.lsp.service import Answer, Service
+from adapters.lsp.service import Service
 from adapters.lsp.text import Text
 from adapters.lsp.uris import path_of
 

@@ -11,19 +11,14 @@ import contextlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeAlias
-
-import msgspec
 
 from adapters import kit
 from adapters.lsp.edits import Change
+from adapters.lsp.stamps import Seen, Stamp
 from adapters.lsp.uris import path_of, uri_of
 
-Stamp: TypeAlias = tuple[int, int, int]
-"""What of a file changes when its content does: two times and its size."""
-CREATED, CHANGED, DELETED = 1, 2, 3
 MAX_FILES = 50_000
 MAX_TEXT_BYTES = 8 * 1024 * 1024
 SKIPPED = frozenset(
@@ -34,23 +29,6 @@ SKIPPED = frozenset(
 )
 """Directories that are not looked into."""
 _BOM = "\ufeff"
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """The files of one look, by path relative to the root. `whole` is false where there are too many."""
-
-    stamps: Mapping[str, Stamp]
-    whole: bool
-
-
-def changes(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> list[tuple[str, int]]:
-    """The paths that were created, changed or deleted between two looks, by path."""
-    found: list[tuple[str, int]] = []
-    for path in sorted(before.keys() | after.keys()):
-        if before.get(path) != after.get(path):
-            kind = DELETED if path not in after else CHANGED if path in before else CREATED
-            found.append((path, kind))
-    return found
 
 
 class Disk:

@@ -15,9 +15,10 @@ import msgspec
 from adapters import kit
 from adapters.lsp import address, wire
 from adapters.lsp.address import Address, Declared
+from adapters.lsp.answer import Answer
 from adapters.lsp.meter import Meter
 from adapters.lsp.results import Source, Symbol, source
-from adapters.lsp.service import Answer, Service
+from adapters.lsp.service import Service
 from adapters.lsp.text import Text, find_name, from_units
 from adapters.lsp.workspace import Workspace
 

@@ -13,11 +13,11 @@ import msgspec
 from adapters import kit
 from adapters.lsp import wire
 from adapters.lsp.address import Address, matches
+from adapters.lsp.answer import Answer
 from adapters.lsp.finder import DOCUMENT_SYMBOL, Finder, Spot
 from adapters.lsp.meter import Meter
 from adapters.lsp.places import Texts, page
 from adapters.lsp.results import Calls, CallSite, Hover, Place, Places, Source, Symbols, said, source
-from adapters.lsp.service import Answer
 from adapters.lsp.text import Text
 
 Json: TypeAlias = dict[str, Any]

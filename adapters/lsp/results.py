@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from adapters.lsp.answer import Answer
 from adapters.lsp.readiness import Readiness
-from adapters.lsp.service import Answer, Service
+from adapters.lsp.service import Service
 from adapters.lsp.wire import Severity
 
 CUT = "(the rest of the patch is not shown)\n"

@@ -8,66 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import msgspec
 
 from adapters import kit
 from adapters.lsp import tsserver, wire
-from adapters.lsp.channel import Channel, Listener, ProcessChannel
+from adapters.lsp.answer import Answer, Limits
+from adapters.lsp.channel import Channel, Listener
 from adapters.lsp.client import OUTDATED, Client, ServerFault
-from adapters.lsp.disk import Disk, Stamp, changes
+from adapters.lsp.disk import Disk
 from adapters.lsp.documents import Documents, Note
-from adapters.lsp.globs import pattern
 from adapters.lsp.locks import Turns
 from adapters.lsp.meter import Meter
+from adapters.lsp.reach import Reach, start_process
 from adapters.lsp.readiness import Final, Load, Patience, Readiness, Settling, is_fresh
 from adapters.lsp.servers import Server
+from adapters.lsp.stamps import Stamp
 from adapters.lsp.text import Text, to_units
 from adapters.lsp.uris import path_of, uri_of
+from adapters.lsp.watch import Watch
 
-T = TypeVar("T")
 Json: TypeAlias = dict[str, Any]
 
 LOOK_S = 0.05
 """How often a server that loads is looked at where it says nothing."""
 DIAGNOSTIC = "textDocument/diagnostic"
-NO_FILE = re.compile("(?!)")
 _RETRIES = 5
-
-
-Reach: TypeAlias = Callable[[Server, str, Listener], Awaitable[Channel]]
-"""How a server is reached, from a root. Raises `kit.ToolError` (`io`)."""
-
-
-async def start_process(server: Server, root: str, listener: Listener) -> Channel:
-    """Start a server as a process: what stands behind every server unless somebody says otherwise."""
-    return await ProcessChannel.open(server.command(), root, listener)
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long is waited. All in seconds."""
-
-    answer_s: float = 30.0
-    """For one answer of a server."""
-    whole_s: float = 15.0
-    """For a server to load, or to push diagnostics, before it is said that the answer is not the whole one."""
-
-
-class Answer(msgspec.Struct, Generic[T]):
-    """An answer, and what is known of it. `why` says in words why it may not be the whole one.
-
-    `silent` is true where the server said nothing, and the value stands for that.
-    """
-
-    value: T
-    whole: bool
-    readiness: Readiness
-    why: str = ""
-    silent: bool = False
 
 
 class Service:
@@ -84,12 +53,10 @@ class Service:
         self._patience = Patience()
         self._documents = Documents(lambda uri: server.language(path_of(uri)))
         self._sent_at: dict[str, float] = {}
-        self._stamps: Mapping[str, Stamp] = {}
-        self._whole_disk = True
+        self._watch = Watch(server, disk.root)
         self._fed = True
         self._known: set[str] = set()
         """The methods that were answered wholly since anything changed."""
-        self._globs = NO_FILE
         self._collecting = asyncio.Lock()
 
     @property
@@ -130,17 +97,17 @@ class Service:
     @property
     def stamps(self) -> Mapping[str, Stamp]:
         """The files as they were when the server was last told of changes."""
-        return self._stamps
+        return self._watch.stamps
 
     @property
     def blind(self) -> str:
         """Why a question about the whole workspace is not answered from all of it; empty where it is."""
-        if not self._whole_disk:
+        if not self._watch.whole:
             return "there are more files than are looked at"
         if not self._fed:
             names = " or ".join(self.server.needs)
             return f"{self.name} finds no {names} in the root or its build directory: it knows what is open alone"
-        count = sum(map(self.server.handles, self._stamps)) if self.server.most_files else 0
+        count = sum(map(self.server.handles, self._watch.stamps)) if self.server.most_files else 0
         if count > self.server.most_files:
             return f"{self.name} looks at no more than {self.server.most_files} of the {count} files"
         return ""
@@ -156,7 +123,7 @@ class Service:
 
     def wants(self, path: str) -> bool:
         """Whether the server is to hear of a change of a file (relative to the root)."""
-        return self._wants(path, self._globs)
+        return self._watch.wants(path)
 
     @asynccontextmanager
     async def asking(self, meter: Meter, *, alone: bool = False) -> AsyncGenerator[Client]:
@@ -233,7 +200,7 @@ class Service:
         if verdict.whole:
             self._known.add(method)
         return Answer(
-            answer, verdict.whole and self._whole_disk, verdict.readiness, self._why(client, verdict)
+            answer, verdict.whole and self._watch.whole, verdict.readiness, self._why(client, verdict)
         )
 
     async def diagnose(self, path: str) -> Answer[list[msgspec.Raw]]:
@@ -350,7 +317,7 @@ class Service:
             if self._client is not None:
                 await self._client.stop()
             seen = await self._disk.look()
-            self._stamps, self._whole_disk = seen.stamps, seen.whole
+            self._watch.begin(seen)
             self._known.clear()
             self._fed = await asyncio.to_thread(self._is_fed)
             load = Load(self.server.wait if self._fed else "none", _now(), self.server.sign)
@@ -379,23 +346,13 @@ class Service:
 
     async def follow_disk(self) -> None:
         """Tell the server what has changed on the disk since the last question. Only within `asking`."""
-        client = self.client
-        wanted_before = self._globs
-        self._read_registrations(client)
+        client, watch = self.client, self._watch
+        watch.listen(client.registered.get("workspace/didChangeWatchedFiles", []))
         seen = await self._disk.look()
-        self._whole_disk = seen.whole
-        if seen.stamps is self._stamps or client.gone:
+        if client.gone:
             return
-        known = self._stamps
-        if self._globs is not wanted_before:
-            # What nobody looked at until now has not changed.
-            new = {
-                p: s for p, s in seen.stamps.items() if p not in known and not self._wants(p, wanted_before)
-            }
-            known = {**known, **new}
-        found = [(path, kind) for path, kind in changes(known, seen.stamps) if self.wants(path)]
-        self._stamps = seen.stamps
-        if any(self._reads(path) for path, _ in found):
+        found = watch.news(seen)
+        if any(watch.reads(path) for path, _ in found):
             self._known.clear()
         told = {uri_of(os.path.join(self._disk.root, path)): kind for path, kind in found}
         self._say(client, self._documents.changed_on_disk(list(told.items())))
@@ -412,26 +369,6 @@ class Service:
         except kit.ToolError:
             return None
 
-    def _reads(self, path: str) -> bool:
-        return self.server.handles(path) or os.path.basename(path) in self.server.configs
-
-    def _wants(self, path: str, globs: re.Pattern[str]) -> bool:
-        return self._reads(path) or globs.fullmatch(path) is not None
-
-    def _read_registrations(self, client: Client) -> None:
-        """Take into account which files the server has registered to hear of."""
-        globs: list[str] = []
-        for each in client.registered.get("workspace/didChangeWatchedFiles", []):
-            try:
-                watchers = msgspec.convert(each.register_options or {}, wire.Watchers).watchers
-            except msgspec.ValidationError:
-                continue
-            for watcher in watchers:
-                globs += _globs(watcher.glob_pattern, self._disk.root)
-        wanted = "|".join(globs) or NO_FILE.pattern
-        if wanted != self._globs.pattern:
-            self._globs = re.compile(wanted)
-
     def _say(self, client: Client, notes: list[Note]) -> None:
         for method, params in notes:
             if method in ("textDocument/didOpen", "textDocument/didChange"):
@@ -446,7 +383,7 @@ class Service:
                 self._known.clear()
 
     def _why(self, client: Client, verdict: Final) -> str:
-        if not self._whole_disk:
+        if not self._watch.whole:
             return "there are more files than are looked at"
         return "" if verdict.whole else self._doing(client, verdict.readiness)
 
@@ -455,17 +392,6 @@ class Service:
             doing = client.load.doing()
             return f"{self.name} is still loading{f' ({doing})' if doing else ''}: there may be more"
         return f"{self.name} does not tell whether it has loaded" if readiness == "unknown" else ""
-
-
-def _globs(glob: str | wire.Relative, root: str) -> list[str]:
-    """The patterns of a watcher's glob, for paths relative to the root; none for files elsewhere."""
-    base, inner = root, glob
-    if isinstance(glob, wire.Relative):
-        at = glob.base_uri
-        base, inner = path_of(str(at.get("uri", "")) if isinstance(at, dict) else at), glob.pattern
-    whole = str(inner) if str(inner).startswith("/") else f"{base.rstrip('/')}/{inner}"
-    above = root.rstrip("/") + "/"
-    return [pattern(whole.removeprefix(above))] if whole.startswith(above) else []
 
 
 def _now() -> float:

@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Iterable
 
 from adapters import kit
+from adapters.lsp.answer import Limits
 from adapters.lsp.disk import Disk
+from adapters.lsp.reach import Reach, start_process
 from adapters.lsp.servers import Server
-from adapters.lsp.service import Limits, Reach, Service, start_process
+from adapters.lsp.service import Service
 
 
 class Workspace:

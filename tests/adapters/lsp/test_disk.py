@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters import kit
-from adapters.lsp import disk
-from adapters.lsp.disk import CHANGED, CREATED, DELETED, Disk
+from adapters.lsp import disk, stamps
+from adapters.lsp.disk import Disk
 from adapters.lsp.edits import Change
 from adapters.lsp.globs import pattern
 from adapters.lsp.uris import path_of, uri_of
@@ -96,9 +96,13 @@ def test_who_asks_while_a_look_runs_gets_the_next_one(root: Path) -> None:
 def test_changes_lead_from_one_look_to_the_next(
     before: dict[str, tuple[int, int, int]], after: dict[str, tuple[int, int, int]]
 ) -> None:
-    found = dict(disk.changes(before, after))
+    found = dict(stamps.changes(before, after))
     assert found == {
-        path: CREATED if path not in before else DELETED if path not in after else CHANGED
+        path: stamps.CREATED
+        if path not in before
+        else stamps.DELETED
+        if path not in after
+        else stamps.CHANGED
         for path in before.keys() | after.keys()
         if before.get(path) != after.get(path)
     }

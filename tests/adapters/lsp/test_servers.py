@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from adapters import kit
+from adapters.lsp.answer import Limits
 from adapters.lsp.choice import choose
-from adapters.lsp.service import Limits
 from tests import tooling
 from tests.adapters.lsp.tools import Heard, Json, over, spots
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from adapters import kit
+from adapters.lsp.answer import Limits
 from adapters.lsp.channel import Listener
 from adapters.lsp.servers import Server
-from adapters.lsp.service import Limits
 from tests.adapters.lsp.tools import SILENCE, Heard, Json, Refusal, Scripted, over
 
 SHORT = Limits(answer_s=0.2, whole_s=0.4)

@@ -12,10 +12,11 @@ import msgspec
 
 from adapters import kit
 from adapters.kit.testing import Testing
+from adapters.lsp.answer import Limits
 from adapters.lsp.channel import Channel, Ended, Listener
+from adapters.lsp.reach import Reach, start_process
 from adapters.lsp.server import build
 from adapters.lsp.servers import Server
-from adapters.lsp.service import Limits, Reach, start_process
 from adapters.lsp.workspace import Workspace
 
 Json = dict[str, Any]
