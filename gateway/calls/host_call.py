@@ -42,7 +42,7 @@ class Hosted(PeerAsk):
     """One host call. The shell that serves it reads what it is, and calls `gave` and `ended`."""
 
     __slots__ = (
-        "_calls", "at", "call_id", "capability", "context", "credits", "decision", "index", "lane", "need", "params",
+        "_calls", "at", "call_id", "capability", "context", "credits", "decision", "index", "need", "params",
         "prompt", "raw", "served", "stage", "time_s", "timer", "verb",
     )  # fmt: skip
 
@@ -197,6 +197,9 @@ class HostCalls:
             )
             facts, grants = authority.known(hosted, facts)
         except Exception as fault:  # noqa: BLE001 - whatever it is, nothing is allowed by it
+            self._session.exchange.tell(
+                f"host calls of {peer.name} are denied, since what is to be known of it cannot be read: {fault}"
+            )
             return undecided(authority.rules, facts, fault)
         return decide(authority.rules, facts, grants=grants)
 
@@ -267,7 +270,12 @@ class HostCalls:
         hosted.stage = "serving"
         host = self._session.exchange.host
         hosted.timer = host.later(hosted.time_s, lambda: self._expired(hosted))
-        served = self._served(hosted, host)
+        try:
+            served = self._served(hosted, host)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            self._end(hosted, Reply(fault=_ours()))
+            self._session.exchange.failed(fault)
+            return
         if hosted.stage == "serving":
             hosted.served = served
             served.hold(full=hosted.peer.is_full)

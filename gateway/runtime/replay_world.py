@@ -182,6 +182,9 @@ class ReplayWorld(World):
 
         return PlayedTerminal(recorded, asyncio.get_running_loop().call_soon)
 
+    def read_policy(self) -> None:
+        """Nothing: what was decided by the recorded policy may be told of a folder that is not here."""
+
     def authority(self, session: Session) -> Authority:
         """Return what decisions about host calls are made of: of those that are played, what was known then."""
         tap = session.tap

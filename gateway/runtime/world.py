@@ -202,11 +202,12 @@ class World:
         return self.authorities.of_session()
 
     def read_policy(self) -> None:
-        """Read what extensions may do, and tell of what in it does nothing.
+        """Read what extensions may do and where, and tell of what in it does nothing.
 
         Raises:
             ConfigError: With everything that is wrong with it.
         """
+        self.authorities.need_folders()
         for note in self.authorities.notes:
             tell(f"note: {note}")
 

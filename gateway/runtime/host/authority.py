@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gateway.calls.host_call import Hosted
-from gateway.config.mistakes import ConfigError, Report
+from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.model import Config
 from gateway.config.places import grants_file
 from gateway.policy.decide import Decision, Facts
@@ -54,7 +54,8 @@ class Authorities:
         Raises:
             ConfigError: With everything that is wrong with either.
         """
-        report = Report(file=config.source or "tieline")
+        self._source = config.source or "tieline"
+        report = Report(file=self._source)
         for at, text in enumerate(config.extensions.private_hosts):
             if (fault := pattern_fault("hosts", text)) is not None:
                 report.mistake(("extensions", "private_hosts", at), fault)
@@ -66,6 +67,20 @@ class Authorities:
         self.roots = Roots(self.folders)
         self.file = GrantFile(grants_file(config))
         self.programs = Programs()
+
+    def need_folders(self) -> None:
+        """See that the folders are there.
+
+        Raises:
+            ConfigError: If one is not.
+        """
+        missing = [
+            Mistake(self._source, None, f"extensions.roots[{at}]", f"is `{root.path}`, which is no folder")
+            for at, root in enumerate(self.folders)
+            if not os.path.isdir(root.path)
+        ]
+        if missing:
+            raise ConfigError(missing)
 
     def of_session(self) -> SessionAuthority:
         """Return the authority of a new session."""
