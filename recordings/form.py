@@ -34,6 +34,8 @@ _DROPPED: Mapping[str, tuple[str, ...]] = {
     "notifications/cancelled": ("requestId",),
     "notifications/progress": ("progressToken",),
 }
+_DROPPED_OF_EVENTS = ("toolCallId", "parentToolCallId")
+"""What a core calls a tool call, in the data of an event about it: its key is what is called, and with what."""
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _MOST_DIGITS = 60
 """A number written with an exponent is not written out any further: a short text must not make a long one."""
@@ -257,6 +259,8 @@ def _without_volatile(method: str, tree: dict[str, Any]) -> tuple[dict[str, Any]
     if dropped is not None:
         for key in dropped:
             tree.pop(key, None)
+    if method == "pi/event_hook" and is_object(tree.get("data")):
+        tree["data"] = {key: value for key, value in tree["data"].items() if key not in _DROPPED_OF_EVENTS}
     return tree or None, "cursor" in tree or "requestState" in tree
 
 

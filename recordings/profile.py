@@ -47,7 +47,7 @@ Consumption: TypeAlias = Literal["fifo", "sticky", "sampled", "once"]
 _STICKY = frozenset(
     (
         "initialize", "server/discover", "ping", "tools/list", "resources/list", "resources/templates/list",
-        "prompts/list", "roots/list", "logging/setLevel",
+        "prompts/list", "roots/list", "logging/setLevel", "pi/offers",
     )
 )  # fmt: skip
 _SAMPLED = frozenset(("tasks/get", "tasks/list"))

@@ -234,6 +234,19 @@ class Catalog:
         tools = self._kinds["tools/list"].by_peer.get(peer, [])
         return self._judge is not None and any(item.held for item in tools if item.original == original)
 
+    def called(self, peer: str, original: str) -> str:
+        """Return the name by which cores call a tool; its own where it is not listed under another."""
+        items = () if self.is_plain else self._fresh("tools/list").by_peer.get(peer, ())
+        return next((item.offered for item in items if item.original == original and item.offered), original)
+
+    def input_schema(self, peer: str, original: str) -> bytes:
+        """Return the input schema of a tool; empty where the tool or its schema is not known."""
+        for item in self._kinds["tools/list"].by_peer.get(peer, ()):
+            if item.original == original:
+                with suppress(msgspec.DecodeError):
+                    return bytes(read_members.decode(item.raw).get("inputSchema", b""))
+        return b""
+
     def held_by(self, name: str) -> str | None:
         """Return the peer of which a tool would have this name, were it not kept back."""
         self._fresh("tools/list")

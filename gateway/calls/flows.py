@@ -152,6 +152,10 @@ class Flows:
         seats = self._session.seats.values()
         first = [seat for seat in seats if seat.config.start == "eager" or len(seats) == 1]
         peers = [seat.peer(self._session, request) for seat in first]
+        for seat in seats:
+            if seat.config.dialect == "pi" and seat not in first:
+                # An extension is told of a session when it begins. Whoever needs its hooks waits for it then.
+                seat.lister(self._session, request).start()
         yield Settle(peers)
         return [peer for peer in peers if peer.is_ready]
 
@@ -325,7 +329,7 @@ class Flows:
         run(
             self._session,
             self._ask_and_retry(call, asked, reply),
-            lambda last: self._session.finish(call, last),
+            lambda last: self._session.conclude(call, last),
             partial(self._session.call_failed, call),
         )
 

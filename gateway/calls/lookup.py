@@ -58,7 +58,7 @@ class Lookups:
             if params is not None:
                 call.params = params
             call.name = original
-            session.submit(call, session.seats[peer].peer(session, request, original))
+            session.send(request, call, session.seats[peer].peer(session, request, original))
 
         self._look_up((list_method,), (request, found))
 

@@ -432,6 +432,8 @@ class Peer:
                 return
             if envelope.method == words.REGISTERED and self.is_pi:
                 self.registered = Registered(bytes(envelope.params))
+                for session in self.sessions:
+                    session.registered(self)
             session = session_of(self, envelope, origin) if not is_counted(self, envelope) else None
             if session is not None:
                 session.news.peer_notified(self, data, envelope, origin)

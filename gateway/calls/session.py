@@ -36,6 +36,7 @@ from transports.base import Hello, Id, Link, Origin, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange
+    from gateway.calls.hooked import Hooked
     from gateway.calls.host_call import HostCalls
     from gateway.calls.host_session import HostSession
     from gateway.calls.ports import Timer
@@ -66,7 +67,10 @@ class Session:
         self._same: Shape = "same"
         self.catalog = self._new_catalog()
         self.plain = self.catalog.is_plain
-        self.is_straight = self.plain and self.results is None
+        self.hooked: Hooked | None = None
+        """What extensions have hooks for; None where there is none."""
+        self.is_straight = False
+        self.choose_way()
         self.max_in_flight = self.config.limits.max_in_flight_per_session
         self.owners: dict[str, str] = {}
         """Task id -> peer, for tasks that a call has started."""
@@ -98,11 +102,32 @@ class Session:
             "subscriptions/listen": self.listens.listen,
             "completion/complete": self.router.complete,
             "logging/setLevel": self.flows.set_level,
+            words.EVENT_HOOK: self._ask_hooks,
+            words.OFFERS: self._ask_hooks,
             **dict.fromkeys(mcp.LIST_METHODS, self.flows.list),
         }
         for peer in self.peers():
             if peer.is_pi and peer.is_ready:
                 self.meet(peer)
+
+    @property
+    def hooks(self) -> Hooked:
+        """The hooks of its extensions."""
+        if self.hooked is None:
+            # Here, since most sessions have no extension and start faster without.
+            from gateway.calls.hooked import Hooked
+
+            self.hooked = Hooked(self)
+        return self.hooked
+
+    def choose_way(self) -> None:
+        """See whether plain calls may go straight, and whether results are looked at: who has hooks may be others."""
+        if self.hooked is None and any(seat.config.dialect == "pi" for seat in self.seats.values()):
+            _ = self.hooks
+        hooked = self.hooked
+        self.is_straight = self.plain and self.results is None and (hooked is None or not hooked.minds_calls)
+        looked_at = self.results is not None or (hooked is not None and hooked.minds_results)
+        self._same = "checked" if looked_at else "same"
 
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection of the core."""
@@ -209,6 +234,8 @@ class Session:
             self.flows.core_initialized()
         elif method == "notifications/progress":
             self.asks.progress(core, envelope)
+        elif method == words.EVENT and core.hello.dialect == "pi":
+            self.hooks.tell(envelope)
         elif not words.is_ours(method):
             for peer in self.peers():
                 if peer.is_ready and not (peer.is_modern and method == "notifications/roots/list_changed"):
@@ -253,7 +280,13 @@ class Session:
             return
         if params is not None:
             call.params = params
-        self.submit(call, peer)
+        self.send(request, call, peer)
+
+    def send(self, request: Request, call: Call, peer: Peer) -> None:
+        """Send an opened call to its owner, at once or when those who have a hook for it have let it pass."""
+        is_held = self.hooked is not None and call.method == "tools/call"
+        if not (is_held and self.hooks.holds(request, call, peer)):
+            self.submit(call, peer)
 
     def resumes(self, request: Request, peer: str, name: str) -> bool:
         """Whether a request for `name` of a peer goes on with a suspended call; it has then been taken care of.
@@ -371,6 +404,8 @@ class Session:
         if leg.peer is not None:
             leg.peer.give_up(leg, reason=reason)
             leg.peer.left(leg)
+        if self.hooked is not None:
+            self.hooked.left(call, reason)
         if call.core is not None:
             call.core.withdraw(call, reason)
 
@@ -401,7 +436,9 @@ class Session:
         self.answered(call, Reply(fault=fault))
         if peer is not None and was_sent:
             peer.cancel(call, reason="deadline")
-            peer.damage.was_silent(call)
+            if call.method != words.EVENT_HOOK:
+                # A hook has so little time that being late is no sign of a peer that is gone.
+                peer.damage.was_silent(call)
 
     def pass_answer(self, call: Call, data: bytes, envelope: Envelope, seq: int) -> None:
         """Send a peer's answer on as it is, under the core's own id."""
@@ -443,7 +480,12 @@ class Session:
             return
         if self.results is not None and reply.result:
             self._look_at(call, reply)
-        self.finish(call, reply)
+        self.conclude(call, reply)
+
+    def conclude(self, call: Call, reply: Reply) -> None:
+        """Answer the core with what a peer has given, at once or when hooks have seen it."""
+        if self.hooked is None or call.method != "tools/call" or not self.hooked.holds_result(call, reply):
+            self.finish(call, reply)
 
     def _error_to_modern(self, call: Call, reply: Reply) -> None:
         """Write a legacy error as a modern core knows it: one that sends the user to a page is a question there."""
@@ -474,6 +516,8 @@ class Session:
         if core is None:
             return
         self.suspensions.call_dropped(call)
+        if self.hooked is not None:
+            self.hooked.left(call)
         id_: Id = call.core_id  # pyright: ignore[reportAssignmentType]
         if reply.fault is not None:
             core.refuse(id_, reply.fault, re=call.seq)
@@ -490,6 +534,19 @@ class Session:
         elif self._close(request.call) is None:
             return
         self._tell(request, "response", jsonrpc.response(request.id, result))
+
+    def give_call(self, call: Call, result: bytes) -> None:
+        """Answer a call with a result that the gateway has made, and record that."""
+        core = self._close(call)
+        if core is None:
+            return
+        self.suspensions.call_dropped(call)
+        if core.era == "modern":
+            result = translate.result_to_modern(call.method, result)
+        id_: Id = call.core_id  # pyright: ignore[reportAssignmentType]
+        message = jsonrpc.response(id_, result)
+        seq = self.tap.record("response", ">core", message, id=id_, re=call.seq, flags=("synthetic",))
+        core.answer(id_, message, seq)
 
     def give_error(self, request: Request, error: bytes) -> None:
         """Answer a request with an error that another one was answered with, and record it; as `give`."""
@@ -517,8 +574,15 @@ class Session:
         """A peer has shaken hands, for the first time or again."""
         if peer.is_pi:
             self.meet(peer)
+        self.registered(peer, anew=True)
         self.flows.peer_ready(peer)
         self.listens.peer_ready(peer)
+
+    def registered(self, peer: Peer, *, anew: bool = False) -> None:
+        """An extension has registered, again perhaps; `anew` where it was started before that."""
+        if peer.is_pi and not self.is_spare(peer):
+            self.hooks.changed(peer, anew=anew)
+            self.choose_way()
 
     def peer_lost(self, peer: Peer) -> None:
         """A peer that was ready has gone: its lists may be others when it is back."""
@@ -560,17 +624,19 @@ class Session:
         self.catalog = self._new_catalog()
         self.catalog.keep_names(names)
         self.plain = self.catalog.is_plain
-        self.is_straight = self.plain and self.results is None
+        if self.hooked is not None:
+            self.hooked.reconfigured(replaced)
+        self.choose_way()
         self.only = next(iter(self.seats.values())) if len(self.seats) == 1 else None
         self.news.lists_changed()
 
     def _new_catalog(self) -> Catalog:
-        self.results, self._same = None, "same"
+        self.results = None
         if self.config.catalog.validate_results != "off":
             # Here, since it brings in a library that others do not need.
             from gateway.calls.results import Results
 
-            self.results, self._same = Results(), "checked"
+            self.results = Results()
         peers = {name: seat.config for name, seat in self.seats.items()}
         return Catalog(self.config.catalog, peers, self.exchange.judge, self.results)
 
@@ -586,6 +652,9 @@ class Session:
             seat.close(self)
         self.asks.close()
         self.tap.close()
+
+    def _ask_hooks(self, request: Request) -> None:
+        (self.hooks.asked if request.method == words.EVENT_HOOK else self.hooks.offers)(request)
 
     def _pong(self, request: Request) -> None:
         self.give(request, b"{}")

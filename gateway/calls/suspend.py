@@ -174,7 +174,7 @@ class Suspensions:
         call = waiting.call
         if waiting.reply is not None:
             self._forget_suspended(waiting)
-            self._session.finish(call, waiting.reply)
+            self._session.conclude(call, waiting.reply)
             return
         for key in [key for key in waiting.asks if key in responses]:
             ask = waiting.asks.pop(key)

@@ -6,16 +6,38 @@ in it is read by whoever decides by it, with its own mistakes.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from gateway.config.values import PLACE, Count
 
+DeadlineMs: TypeAlias = Annotated[int, Meta(ge=1, le=60_000)]
+
+
+class HooksConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Hooks: in which order extensions are asked, and how long each may take."""
+
+    timeout_ms: Annotated[
+        DeadlineMs,
+        Meta(description="Milliseconds that a hook has for its answer. There is none without a limit."),
+    ] = 500
+    timeouts_ms: Annotated[
+        dict[str, DeadlineMs],
+        Meta(description="Extension -> milliseconds that its hooks have instead."),
+    ] = {}
+    priority: Annotated[
+        dict[str, Annotated[int, Meta(ge=-1000, le=1000)]],
+        Meta(
+            description="Extension -> priority of its hooks, 0 without one. Higher ones are asked first, equal ones in "
+            "the order of the configuration."
+        ),
+    ] = {}
+
 
 class ExtensionsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Pi extensions: where they are looked for, and what they may ask of the gateway."""
+    """Pi extensions: where they are looked for, what they may ask of the gateway, in which order they are asked."""
 
     discover: Annotated[
         bool,
@@ -80,3 +102,4 @@ class ExtensionsConfig(msgspec.Struct, frozen=True, kw_only=True):
         float, Meta(gt=0, le=3600, description="The longest that a host call may take.")
     ] = 120.0
     max_host_calls: Annotated[Count, Meta(description="Host calls of one extension at the same time.")] = 64
+    hooks: Annotated[HooksConfig, Meta(description="Hooks of extensions.")] = HooksConfig()

@@ -41,10 +41,10 @@ class RecordedSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     terminal: bool = False
     """Whether extensions' requests were shown on a terminal of the gateway's own."""
     extensions: dict[str, Any] = {}
-    """What extensions may do, and in which folders."""
+    """What extensions may do, in which folders, and how their hooks are asked."""
 
 
-OF_EXTENSIONS = ("policy", "prompt_timeout_s", "host_call_timeout_s", "max_host_calls")
+OF_EXTENSIONS = ("hooks", "policy", "prompt_timeout_s", "host_call_timeout_s", "max_host_calls")
 
 
 def settings_of(

@@ -20,7 +20,7 @@ from recordings.frame import DECISIONS, Frame
 
 Key: TypeAlias = tuple[Any, ...]
 
-VOLATILE = frozenset(("pid", "retry_after_ms", "wait_ms", "stderr_lost"))
+VOLATILE = frozenset(("pid", "took_ns", "retry_after_ms", "wait_ms", "stderr_lost"))
 """Members of `x` that differ from run to run."""
 UNCOMPARED = frozenset(("redacted", "truncated", "live"))
 """Flags that say how a frame was recorded, not what it says."""

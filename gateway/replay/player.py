@@ -30,7 +30,7 @@ from recordings.script import LISTEN, Arrival, Delivery
 
 HANDSHAKES = frozenset(("initialize", "server/discover"))
 """How a core greets depends on its era, which need not be that of the recorded one."""
-UNTOLD = HANDSHAKES | {"ping"}
+UNTOLD = HANDSHAKES | {"ping", "pi/offers"}
 """What no recording has to hold: greetings, and how often a core looks whether we are there."""
 
 

@@ -2,9 +2,9 @@
 
 Owns the joining: what the core asks of the one extension that stands for all peers becomes a request in MCP, and the
 answer its one result. A connection is one extension in this protocol, and its registration replaces all that it said
-before; so there is one for all peers, which registers again when their lists change. Of host calls it makes those of
-`ui` alone; hooks are not made for peers. Messages and times come in as calls, and what is to be said to either side
-goes out in order.
+before; so there is one for all peers, which registers again when their lists or hooks change. Events of the core become
+questions for the peers' hooks, or are told; of host calls it makes those of `ui` alone. Messages and times come in as
+calls, and what is to be said to either side goes out in order.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from gateway.calls import hook_words
 from gateway.calls.pi import commands, content, events, to_pi, words
 from gateway.calls.pi.core_calls import CoreCalls
 from gateway.calls.pi.errors import error, table
 from gateway.calls.pi.lists import LISTS, Lists
 from gateway.calls.reading import read_member
+from gateway.hooks.points import POINTS
 from gateway.protocol import jsonrpc, mcp, pi
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Id
@@ -44,6 +46,8 @@ NAME: Final = "tieline"
 SCENARIO: Final = "live"
 REGISTER_NS: Final = 8_000_000_000
 """How long peers may take to be listed before the registration: a host waits 10 s for it. What is late, comes late."""
+MOST_JUDGED: Final = 1024
+"""Calls that hooks were asked about and that have not been made."""
 QUESTIONS: Final = frozenset(("tool_call", "slash_command"))
 LISTING: Final = ("registering", "loading", "running")
 """States in which lists that change are fetched."""
@@ -75,12 +79,20 @@ class _Open(msgspec.Struct):
     id: str
     key: str
     is_tool: bool
+    event: str = ""
+    """The event that hooks are asked about, where it is one."""
+    tool_call: str = ""
+    """Of the event `tool_call`: the call that it is about."""
 
 
 class _LogParams(msgspec.Struct):
     level: str = "info"
     logger: str = NAME
     data: Any = None
+
+
+class _Offers(msgspec.Struct):
+    event_hooks: list[str] = msgspec.field(default_factory=list[str])
 
 
 class _Token(msgspec.Struct):
@@ -113,6 +125,11 @@ class PiCore:
         self._last = 0
         self._notices = 0
         self._greeting = 0
+        self._asked_for_offers: int | None = None
+        self._hooks: list[str] | None = None
+        """The events that peers have hooks for; None until that is known."""
+        self._judged: dict[str, None] = {}
+        """Calls that hooks have let pass, by their ids."""
 
     @property
     def next_deadline(self) -> int | None:
@@ -208,7 +225,11 @@ class PiCore:
             self._fail(said, one, self._not_running())
             return
         if isinstance(body, ToolCall):
-            id_ = self._request(said, "tools/call", _with_token(to_pi.call_params(body), self._last + 1))
+            more: dict[str, Any] = {"progressToken": self._last + 1}
+            if body.call_id in self._judged:
+                del self._judged[body.call_id]
+                more[hook_words.META_JUDGED] = True
+            id_ = self._request(said, "tools/call", _with_meta(to_pi.call_params(body), more))
         else:
             params = commands.prompt_params(body, self._lists.arguments.get(body.name, []))
             if isinstance(params, Fault):
@@ -226,15 +247,44 @@ class PiCore:
 
     def _event(self, said: Said, message: Message, body: EventHook) -> None:
         if body.event == events.SESSION_START:
-            if self.state == "loading":
-                self.state = "running"
+            if self.state != "loading":
+                # Whoever is told of a session twice does everything twice.
+                self._log_dropped(said, message, "started_before")
+                return
+            self.state = "running"
+            self._tells(said, body)
         elif body.event == events.SESSION_SHUTDOWN:
             self.state, self._deadline = "closing", None
         elif body.event == events.CANCEL:
             self._cancels(said, message, body)
+        elif self.state == "running" and body.event in POINTS:
+            self._hooked(said, message, body)
         elif _wants_answer(body):
-            # No hook was registered, so there is no opinion.
+            # Nobody has a hook for it, so there is no opinion.
             self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
+
+    def _hooked(self, said: Said, message: Message, body: EventHook) -> None:
+        """An event that peers may have hooks for."""
+        if not _wants_answer(body):
+            self._tells(said, body)
+            return
+        if not POINTS[body.event].is_asked or body.event not in (self._hooks or ()):
+            self._tells(said, body)
+            self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
+            return
+        if message.id in self._keys or any(one.id == message.id for one in self._open.values()):
+            self._log_dropped(said, message, "id_in_use")
+            return
+        data = _data(body)
+        about = table(msgspec.json.decode(data)).get("toolCallId") if body.event == "tool_call" else None
+        id_ = self._request(said, words.EVENT_HOOK, hook_words.event_params(body.event, data))
+        told = about if isinstance(about, str) else ""
+        self._open[id_] = _Open(message.id, message.id, is_tool=False, event=body.event, tool_call=told)
+        self._keys[message.id] = id_
+
+    def _tells(self, said: Said, body: EventHook) -> None:
+        params = hook_words.event_params(body.event, _data(body))
+        said.to_gateway.append(jsonrpc.notification(words.EVENT, params))
 
     def _cancels(self, said: Said, message: Message, body: EventHook) -> None:
         cancel = events.read_cancel(body)
@@ -324,6 +374,8 @@ class PiCore:
             self._logged(said, params)
         elif method == "notifications/cancelled":
             self._taken_back(said, envelope)
+        elif method == words.OFFERS_CHANGED:
+            self._ask_for_offers(said)
         elif method.endswith("/list_changed") and self.state in LISTING:
             self._fetch(said, method.split("/")[1])
 
@@ -368,9 +420,16 @@ class PiCore:
             fault = to_pi.fault_of(bytes(envelope.error))
         if id_ == self._greeting:
             self._greeted(said, fault)
+        elif id_ == self._asked_for_offers:
+            self._asked_for_offers = None
+            self._hooks = _events(result)
+            if self._lists.are_known:
+                self._register(said)
         elif id_ in self._open:
             self._end(said, self._ended(id_), result, fault)
-        elif self._lists.page(id_, result if fault is None else b"{}", partial(self._request, said)):
+        elif self._lists.page(id_, result if fault is None else b"{}", partial(self._request, said)) and (
+            self._hooks is not None
+        ):
             self._register(said)
 
     def _greeted(self, said: Said, fault: Fault | None) -> None:
@@ -383,13 +442,31 @@ class PiCore:
         self.state = "registering"
         said.to_gateway.append(jsonrpc.notification("notifications/initialized"))
         self._request(said, "logging/setLevel", b'{"level":"info"}')
+        self._ask_for_offers(said)
         for name in LISTS:
             self._fetch(said, name)
+
+    def _ask_for_offers(self, said: Said) -> None:
+        if self.state in LISTING:
+            self._asked_for_offers = self._request(said, words.OFFERS, b"{}")
+
+    def _decide(self, said: Said, one: _Open, result: bytes) -> None:
+        """Give the core what hooks have decided."""
+        answer = bytes(hook_words.read_answered.decode(result).result) or b"{}"
+        blocks = table(msgspec.json.decode(answer)).get("block") is True
+        if one.tool_call and not blocks:
+            if len(self._judged) >= MOST_JUDGED:
+                del self._judged[next(iter(self._judged))]
+            self._judged[one.tool_call] = None
+        data = EMPTY if answer == b"{}" else Raw(b'{"result":%b}' % answer)
+        self._say(said, one.id, EventHook(event=one.event, data=data))
 
     def _end(self, said: Said, one: _Open, result: bytes, fault: Fault | None) -> None:
         if fault is None:
             try:
-                if one.is_tool:
+                if one.event:
+                    self._decide(said, one, result)
+                elif one.is_tool:
                     self._say(said, one.id, to_pi.tool_result(one.key, result))
                 else:
                     self._say(said, one.id, commands.command_result(result))
@@ -407,7 +484,7 @@ class PiCore:
             return
         if self.state == "registering":
             self.state, self._deadline = "loading", None
-        told = self._lists.offer(NAME, self.version)
+        told = self._lists.offer(NAME, self.version, self._hooks or [])
         if told != self._registered:
             self._registered = told
             self._notices += 1
@@ -433,6 +510,12 @@ class PiCore:
         return one
 
     def _fail(self, said: Said, one: _Open, fault: Fault) -> None:
+        if one.event:
+            # Where a hook could have said no, nobody has said yes.
+            blocks = {"result": {"block": True, "reason": fault.message}}
+            data = Raw(_encode(blocks)) if POINTS[one.event].on_fault == "closed" else EMPTY
+            self._say(said, one.id, EventHook(event=one.event, data=data))
+            return
         self._say(
             said, one.id, to_pi.failed(one.key, fault) if one.is_tool else commands.failed_command(fault)
         )
@@ -479,12 +562,23 @@ class PiCore:
         self._say(said, self._notice(), entry)
 
 
-def _with_token(params: bytes, token: int) -> bytes:
-    """Return the params of a call that asks for progress."""
+def _with_meta(params: bytes, more: dict[str, Any]) -> bytes:
+    """Return the params of a call with more in its `_meta`."""
     found: dict[str, Any] = msgspec.json.decode(params, type=dict[str, Raw])
     meta: dict[str, Any] = msgspec.json.decode(found.get("_meta", b"{}"), type=dict[str, Raw])
-    found["_meta"] = {**meta, "progressToken": token}
+    found["_meta"] = {**meta, **more}
     return _encode(found)
+
+
+def _data(body: EventHook) -> bytes:
+    return b"{}" if isinstance(body.data, UnsetType) else bytes(body.data)
+
+
+def _events(result: bytes) -> list[str]:
+    try:
+        return msgspec.json.decode(result, type=_Offers).event_hooks
+    except msgspec.DecodeError:
+        return []
 
 
 def _wants_answer(body: EventHook) -> bool:

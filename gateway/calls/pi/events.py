@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from gateway.protocol.pi_messages import EventHook, Natural
+from gateway.protocol.errors import Fault
+from gateway.protocol.pi_messages import EMPTY, EventHook, Natural
 
 CANCEL: Final = "cancel"
 CREDIT: Final = "credit"
@@ -20,6 +21,13 @@ UPDATE: Final = "tool_call.update"
 """The event of a `log` that carries a part of a tool's output."""
 
 NO_OPINION: Final = Raw(b"")
+
+
+class Event(msgspec.Struct):
+    """An event that a hook is asked about or told of, in the words of the other side."""
+
+    event: str
+    data: Raw = EMPTY
 
 
 class Cancel(msgspec.Struct, gc=False):
@@ -36,6 +44,7 @@ class Credit(msgspec.Struct, gc=False):
     credits: Natural
 
 
+_event = msgspec.json.Decoder(Event)
 _cancel = msgspec.json.Decoder(Cancel)
 _credit = msgspec.json.Decoder(Credit)
 _members = msgspec.json.Decoder(dict[str, Raw])
@@ -57,6 +66,17 @@ def read_credit(body: EventHook) -> Credit | str:
         return _credit.decode(b"{}" if isinstance(body.data, UnsetType) else body.data)
     except msgspec.ValidationError as fault:
         return f"`{CREDIT}` cannot be read: {fault}"
+
+
+def read_event(params: bytes) -> Event | Fault:
+    """Return the event that a hook is asked about, or why it is none."""
+    try:
+        event = _event.decode(params)
+        if bytes(memoryview(event.data)[:1]) != b"{":
+            raise msgspec.ValidationError("`data` must be an object")
+    except msgspec.DecodeError as bad:
+        return Fault(code="invalid_request", message=f"the event cannot be read: {bad}", reason="bad_params")
+    return event
 
 
 def decision(body: EventHook) -> Raw:

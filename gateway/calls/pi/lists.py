@@ -82,15 +82,22 @@ class Lists:
         if one.is_stale:
             self.fetch(name, request)
             return False
+        return self.are_known
+
+    @property
+    def are_known(self) -> bool:
+        """Whether both lists have been whole once."""
         return all(each.is_known for each in self._lists.values())
 
-    def offer(self, name: str, version: str) -> bytes:
-        """Return the payload of the registration with everything that is known."""
+    def offer(self, name: str, version: str, hooks: list[str]) -> bytes:
+        """Return the payload of the registration with everything that is known, and hooks for these events."""
         tools = _named([bytes(item) for item in self._lists["tools"].items])
         prompts = _named([bytes(item) for item in self._lists["prompts"].items])
         self.arguments = dict(map(commands.arguments_of, prompts))
         offer = to_pi.register(name, version, tools)
         offer.slash_commands = [commands.command(prompt) for prompt in prompts]
+        if hooks:
+            offer.event_hooks = hooks
         return _encode(offer)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from gateway.calls.pi import host_words, to_mcp, to_pi, words
+from gateway.calls.pi import events, host_words, to_mcp, to_pi, words
 from gateway.calls.pi.effects import (
     Abandoned,
     Asked,
@@ -149,6 +149,8 @@ class PiServer:
             started = self.extension.start(context=self._context_for(None))
             if not isinstance(started, Fault):
                 self._do(said, started)
+        elif envelope.method == words.EVENT:
+            self._tell(said, bytes(envelope.params))
         elif envelope.method == "notifications/cancelled":
             try:
                 id_ = _cancelled.decode(envelope.params).request
@@ -181,6 +183,8 @@ class PiServer:
             self._call(said, id_, bytes(envelope.params))
         elif method == "prompts/get":
             self._command(said, id_, bytes(envelope.params))
+        elif method == words.EVENT_HOOK:
+            self._hook(said, id_, bytes(envelope.params))
         else:
             why = f"an extension has no `{method[:64]}`"
             fault = Fault(
@@ -228,6 +232,21 @@ class PiServer:
         if not found:
             return more
         return Raw(_encode(found | msgspec.json.decode(more, type=dict[str, Raw])))
+
+    def _hook(self, said: Said, id_: Id, params: bytes) -> None:
+        asked = events.read_event(params)
+        if isinstance(asked, Fault):
+            self._refuse(said, id_, asked)
+            return
+        effects = self.extension.ask_hook(asked.event, asked.data, FOREVER)
+        self._ask(said, _Open(id_, _hook_answer, None), effects)
+
+    def _tell(self, said: Said, params: bytes) -> None:
+        asked = events.read_event(params)
+        if not isinstance(asked, Fault):
+            effects = self.extension.tell(asked.event, asked.data)
+            # Of what it has no hook for any more, it is not told.
+            self._do(said, [] if isinstance(effects, Fault) else effects)
 
     def _ask(self, said: Said, one: _Open, asked: list[Effect] | Fault) -> None:
         if isinstance(asked, Fault):
@@ -341,6 +360,10 @@ def _nothing(_: Id | None) -> dict[str, Any]:
 
 def _tool_answer(hints: object, ended: Ended) -> bytes:
     return to_mcp.call_result(ended.output, is_error=ended.is_error, hints=hints)
+
+
+def _hook_answer(ended: Ended) -> bytes:
+    return b'{"result":%b}' % bytes(ended.output) if bytes(ended.output) else b"{}"
 
 
 def _log(log: Log) -> bytes:

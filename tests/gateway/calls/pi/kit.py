@@ -24,8 +24,10 @@ REGISTER: dict[str, Any] = {
     "api_version": "1.0",
     "tools": TOOLS,
     "slash_commands": [{"name": "deploy", "description": "Ship it"}],
-    "event_hooks": ["tool_call", "turn_end"],
+    "event_hooks": ["turn_end"],
 }
+HOOKED = {**REGISTER, "event_hooks": ["tool_call", "turn_end"]}
+"""What it registers where it wants to be asked about calls."""
 
 
 def message(type_: str, payload: dict[str, Any], id_: str = "e1") -> bytes:
@@ -42,7 +44,7 @@ def new(*, now: int = 0, **limits: int) -> Extension:
 
 def running(**limits: int) -> Extension:
     extension = new(**limits)
-    extension.received(message("register", REGISTER), 1)
+    extension.received(message("register", HOOKED), 1)
     assert not isinstance(extension.start(), Fault)
     return extension
 

@@ -27,7 +27,19 @@ from gateway.calls.pi.effects import (
 )
 from gateway.calls.pi.extension import Extension
 from gateway.protocol.errors import Fault
-from tests.gateway.calls.pi.kit import REGISTER, S, host_call, key_of, message, new, obj, one, running, sent
+from tests.gateway.calls.pi.kit import (
+    HOOKED,
+    REGISTER,
+    S,
+    host_call,
+    key_of,
+    message,
+    new,
+    obj,
+    one,
+    running,
+    sent,
+)
 
 
 def log(event: str, call: str | None = None, **data: Any) -> dict[str, Any]:
@@ -135,7 +147,7 @@ class TestHandshake:
     def test_nothing_is_asked_of_it_before_the_session_starts(self) -> None:
         extension = new()
         assert isinstance(extension.start(), Fault)
-        extension.received(message("register", REGISTER), 1)
+        extension.received(message("register", HOOKED), 1)
 
         for refused in (
             extension.call_tool("search", obj(), 9),

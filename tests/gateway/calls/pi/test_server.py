@@ -281,7 +281,7 @@ def test_the_gateway_knows_all_that_was_registered_and_a_core_hears_nothing_of_i
     assert "experimental" not in core.gets_result()["capabilities"]
     peer = helper.wire.peer
     assert peer.registered is not None
-    assert peer.registered.event_hooks == ("tool_call", "turn_end")
+    assert peer.registered.event_hooks == ("turn_end",)
     assert peer.registered.payload["renderers"] == [{"type": "chart"}]
     core.tells("notifications/initialized")
 

@@ -1,0 +1,391 @@
+"""Where hooks come in: the moments of a session at which extensions are asked or told, and what follows from that.
+
+Owns which extensions have a hook for what, in which order, and how a call or an event of a Pi core goes on after they
+were asked. How answers become one is `hooks`' business, the asking of one event is `hook_run`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UnsetType
+
+from gateway.calls import hook_words, translate
+from gateway.calls.call import Call, Reply
+from gateway.calls.hook_run import Run
+from gateway.calls.inputs import Inputs
+from gateway.calls.pi import words
+from gateway.calls.request import Request, bad_params, read_named
+from gateway.calls.steps import Flow, Settle, run
+from gateway.hooks.breaker import Breaker
+from gateway.hooks.folds import Rules
+from gateway.hooks.order import Hook, in_order
+from gateway.hooks.pipeline import Outcome
+from gateway.hooks.pipeline import run as pipeline
+from gateway.hooks.points import POINTS, unknown
+from gateway.policy.paths import PathError
+from gateway.protocol import jsonrpc
+
+if TYPE_CHECKING:
+    from gateway.calls.core_state import Core
+    from gateway.calls.peer_state import Peer
+    from gateway.calls.seat import Seat
+    from gateway.calls.session import Session
+    from gateway.protocol.jsonrpc import Envelope
+
+_TOOL = ("tool_call", "tool_result")
+"""Moments that the gateway sees at every core."""
+
+
+class Hooked:
+    """The hooks of one session that has extensions, or a core that asks for some."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.breaker = Breaker()
+        self._inputs = Inputs()
+        self._lines: dict[str, list[Hook]] | None = None
+        """Who is asked at each event, in order; None until it is looked at again."""
+        self._is_settled = False
+        """Whether there is nobody left to be waited for."""
+        self._settled: set[str] = set()
+        """Extensions that were there, or were known not to come, since the session began."""
+        self._runs: dict[Call, Run] = {}
+        self._told: set[str] = set()
+        self._offered: bytes = b"[]"
+        """The events that Pi cores were told of last."""
+
+    # Who has hooks.
+
+    @property
+    def lines(self) -> dict[str, list[Hook]]:
+        """The hooks of each event, in the order in which they are asked."""
+        if self._lines is None:
+            self._lines = self._read()
+        return self._lines
+
+    def _read(self) -> dict[str, list[Hook]]:
+        found: dict[str, list[Hook]] = {}
+        config = self._session.config.extensions.hooks
+        for position, (name, seat) in enumerate(self._session.seats.items()):
+            peer = _connected(seat)
+            if peer is None or peer.registered is None:
+                continue
+            hook = Hook(
+                owner=name,
+                priority=config.priority.get(name, 0),
+                position=position,
+                deadline_ms=config.timeouts_ms.get(name, config.timeout_ms),
+            )
+            for event in dict.fromkeys(peer.registered.event_hooks):
+                if event in POINTS:
+                    found.setdefault(event, []).append(hook)
+        return {event: in_order(hooks) for event, hooks in found.items()}
+
+    @property
+    def minds_calls(self) -> bool:
+        """Whether a plain tool call may not go its straight way."""
+        return bool(self._unsettled()) or any(event in self.lines for event in _TOOL)
+
+    @property
+    def minds_results(self) -> bool:
+        """Whether results of tools are looked at on their way back."""
+        return "tool_result" in self.lines
+
+    def changed(self, peer: Peer | None = None, *, anew: bool = False) -> None:
+        """What an extension registers is something else now; `anew` where it was started again."""
+        self._lines = None
+        if peer is not None:
+            self._settled.add(peer.name)
+            if anew:
+                self.breaker.forget(peer.name)
+            if peer.registered is not None:
+                for sentence in unknown(peer.registered.event_hooks):
+                    self._notice(f"{peer.name} hooks an event: {sentence}")
+        self._tell_offers()
+
+    def reconfigured(self, replaced: set[str]) -> None:
+        """The session goes on by another configuration, with new connections in the place of those `replaced`."""
+        self._settled -= replaced
+        self._is_settled = False
+        self.changed()
+
+    def _notice(self, sentence: str) -> None:
+        if sentence not in self._told and len(self._told) < 1000:
+            self._told.add(sentence)
+            self._session.flows.notice(sentence)
+
+    def _peer_of(self, owner: str) -> Peer | None:
+        seat = self._session.seats.get(owner)
+        return _connected(seat) if seat is not None else None
+
+    def _unsettled(self) -> list[Seat]:
+        """Extensions of which nobody knows yet whether they come, and what hooks they have."""
+        if self._is_settled:
+            return []
+        found: list[Seat] = []
+        for name, seat in self._session.seats.items():
+            if seat.config.dialect == "pi" and name not in self._settled:
+                peer = _connected(seat)
+                if peer is not None and (peer.registered is not None or peer.state in ("failed", "stopped")):
+                    self._settled.add(name)
+                else:
+                    found.append(seat)
+        self._is_settled = not found
+        return found
+
+    def _rules(self) -> Rules:
+        profile = self._session.host_calls.authority.rules.policy.profile
+        is_auto = profile == "full-auto"
+        return Rules(
+            complaint=self._complaint,
+            allows_path=self._allows_path,
+            may_decide=is_auto,
+            passes_faults=is_auto,
+            profile=profile,
+        )
+
+    def _complaint(self, tool: str, given: bytes) -> str:
+        """Return what is wrong with an input for a tool. What is no tool of a peer's, the core itself has to judge."""
+        catalog = self._session.catalog
+        found = catalog.find("tools/list", tool)
+        schema = catalog.input_schema(*found) if found is not None else b""
+        return self._inputs.complaint(schema, given) if schema else ""
+
+    def _allows_path(self, path: str) -> bool:
+        try:
+            return bool(self._session.host_calls.authority.roots.relative([path]))
+        except PathError:
+            return False
+
+    # Calls of tools.
+
+    def holds(self, request: Request, call: Call, peer: Peer) -> bool:
+        """Whether a tool call waits for hooks, which have been begun to be asked; it goes on by itself."""
+        if request.core.hello.dialect == "pi":
+            unmarked = hook_words.unmarked(bytes(call.params))
+            if unmarked is not None:
+                call.params = unmarked
+                return False
+        unsettled = self._unsettled()
+        line = self.lines.get("tool_call")
+        if not unsettled and line is None:
+            return False
+        session = self._session
+        name = read_named(request).name
+        if unsettled or not session.catalog.knows(peer.name, "tools/list"):
+            flow = self._prepare(request, unsettled, peer)
+            go_on = partial(self._prepared, call, peer, name)
+            run(session, flow, go_on, partial(session.call_failed, call))
+        else:
+            self._judge(call, peer, name, line or [])
+        return True
+
+    def _prepare(self, request: Request, unsettled: Sequence[Seat], owner: Peer) -> Flow:
+        """Have every extension there that may have a hook, and know the tool's schema if one has."""
+        yield Settle([_of(seat, self._session, request) for seat in unsettled])
+        self._settled.update(seat.name for seat in unsettled)
+        self._lines = None
+        self._session.choose_way()
+        if "tool_call" in self.lines:
+            # An input that a hook has changed is held against it, and a core need not have listed the tools.
+            yield from self._session.flows.fetch("tools/list", [owner])
+
+    def _prepared(self, call: Call, peer: Peer, name: str, _: object) -> None:
+        if call.is_open:
+            self._judge(call, peer, name, self.lines.get("tool_call", []))
+
+    def _judge(self, call: Call, peer: Peer, name: str, line: list[Hook]) -> None:
+        try:
+            data = hook_words.call_data(name, call.core_id, bytes(call.params))
+        except msgspec.DecodeError as fault:
+            why = f"`params` of `{call.method}` are malformed: {fault}"
+            self._session.finish(call, Reply(fault=bad_params(why)))
+            return
+        self._run("tool_call", line, data, call, partial(self._judged, call, peer, name))
+
+    def _judged(self, call: Call, peer: Peer, name: str, outcome: Outcome) -> None:
+        session = self._session
+        if outcome.stops:
+            session.give_call(call, hook_words.blocked(outcome))
+            return
+        if outcome.word == "none":
+            session.submit(call, peer)
+            return
+        after = hook_words.read_changed.decode(outcome.data)
+        call.params = translate.with_members(bytes(call.params), {"arguments": after.input})
+        # They mirror arguments that may be others now.
+        call.headers = tuple(header for header in call.headers if not header[0].startswith("mcp-param-"))
+        if isinstance(after.implementation, UnsetType) or after.implementation == name:
+            session.submit(call, peer)
+        else:
+            self._instead(call, peer, after.implementation, outcome)
+
+    def _instead(self, call: Call, peer: Peer, wanted: str, outcome: Outcome) -> None:
+        """Make a call of another tool than the core has called."""
+        session = self._session
+        found = session.catalog.find("tools/list", wanted)
+        seat = session.seats.get(found[0]) if found is not None else None
+        if found is None or seat is None or session.catalog.is_held(*found):
+            why = f"the hook of {outcome.owner} wants `{wanted}` to be called, which is not offered"
+            facts = {"code": "denied", "extension": outcome.owner, "reason": why}
+            session.give_call(call, hook_words.refusal(f"Blocked: {why}", facts))
+            return
+        owner, original = found
+        call.name = original
+        call.params = translate.with_members(bytes(call.params), {"name": original})
+        session.submit(call, peer if owner == peer.name else _connected(seat) or peer)
+
+    def holds_result(self, call: Call, reply: Reply) -> bool:
+        """Whether a tool's result waits for hooks; the call is answered by itself then.
+
+        A Pi core has an event of its own for what its tools have given, which it sends for these results too.
+        """
+        core = call.core
+        if not self.minds_results or not reply.result or core is None or core.hello.dialect == "pi":
+            return False
+        name = self._session.catalog.called(call.peer.name if call.peer is not None else "", call.name)
+        try:
+            data = hook_words.result_data(name, call.core_id, bytes(call.params), bytes(reply.result))
+        except msgspec.DecodeError:
+            return False
+        if data is None or not call.is_open:
+            return False
+        self._run("tool_result", self.lines["tool_result"], data, call, partial(self._patched, call, reply))
+        return True
+
+    def _patched(self, call: Call, reply: Reply, outcome: Outcome) -> None:
+        if outcome.word == "none":
+            self._session.finish(call, reply)
+        else:
+            self._session.give_call(call, hook_words.patched(bytes(reply.result), outcome.data))
+
+    def _run(
+        self, event: str, line: list[Hook], data: bytes, call: Call, done: Callable[[Outcome], None]
+    ) -> None:
+        session = self._session
+
+        def ended(outcome: Outcome) -> None:
+            self._runs.pop(call, None)
+            if not call.is_open:
+                return
+            try:
+                done(outcome)
+            except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+                session.call_failed(call, fault)
+
+        steps = pipeline(POINTS[event], line, data, self.breaker, self._rules())
+        one = Run(session, steps, peer_of=self._peer_of, judged=call.seq, about=call, done=ended)
+        self._runs[call] = one
+        one.start()
+
+    def left(self, call: Call, reason: str = "the call has ended") -> None:
+        """A call has ended or is not waited for: nor are the hooks that are asked about it."""
+        one = self._runs.pop(call, None)
+        if one is not None:
+            one.stop(reason)
+
+    # Events of a Pi core.
+
+    def asked(self, request: Request) -> None:
+        """A Pi core asks what hooks say to an event."""
+        session = self._session
+        asked = hook_words.read_asked.decode(request.envelope.params)
+        call = session.open_call(request, name=asked.event)
+        if call is None:
+            return
+        run(
+            session,
+            self._settle(request),
+            lambda _: self._settled_for(request, call, asked),
+            partial(session.failed, request),
+        )
+
+    def _settle(self, request: Request) -> Flow:
+        unsettled = self._unsettled()
+        if unsettled:
+            yield Settle([_of(seat, self._session, request) for seat in unsettled])
+            self._settled.update(seat.name for seat in unsettled)
+            self._lines = None
+            self._session.choose_way()
+
+    def _settled_for(self, request: Request, call: Call, asked: hook_words.Asked) -> None:
+        if not call.is_open:
+            return
+        point = POINTS.get(asked.event)
+        line = self.lines.get(asked.event, []) if point is not None and point.is_asked else []
+        if not line:
+            self._session.give(request, b"{}")
+            return
+        self._run(asked.event, line, bytes(asked.data), call, partial(self._answered, request))
+
+    def _answered(self, request: Request, outcome: Outcome) -> None:
+        self._session.give(request, hook_words.answer_result(outcome.answer))
+
+    def tell(self, envelope: Envelope) -> None:
+        """A Pi core tells of an event: so is every extension that has a hook for it, and is there."""
+        try:
+            asked = hook_words.read_asked.decode(envelope.params)
+        except msgspec.DecodeError:
+            return
+        point = POINTS.get(asked.event)
+        if point is None or point.sender == "gateway":
+            # What the gateway sees itself it has told itself, once.
+            return
+        message = jsonrpc.notification(words.EVENT, bytes(envelope.params))
+        for hook in self.lines.get(asked.event, ()):
+            peer = self._peer_of(hook.owner)
+            if peer is not None and peer.is_ready:
+                peer.notify(message, words.EVENT)
+
+    # What a Pi core registers for them.
+
+    def offers(self, request: Request) -> None:
+        """A Pi core asks for what the extensions of its session offer beside tools and commands."""
+        session = self._session
+        call = session.open_call(request)
+        if call is not None:
+            run(
+                session,
+                self._settle(request),
+                lambda _: self._offer(request, call),
+                partial(session.failed, request),
+            )
+
+    def _offer(self, request: Request, call: Call) -> None:
+        if call.is_open:
+            self._offered = self._events()
+            self._session.give(request, b'{"event_hooks":%b}' % self._offered)
+
+    def _events(self) -> bytes:
+        lines = self.lines
+        asked_for = [
+            event
+            for event, point in POINTS.items()
+            if event in lines and (point.sender == "core" or event in _TOOL)
+        ]
+        return jsonrpc.encode(asked_for)
+
+    def _tell_offers(self) -> None:
+        cores: list[Core] = [core for core in self._session.cores if core.hello.dialect == "pi"]
+        if not cores or self._events() == self._offered:
+            return
+        self._offered = self._events()
+        message = jsonrpc.notification(words.OFFERS_CHANGED)
+        seq = self._session.tap.record(
+            "notification", ">core", message, method=words.OFFERS_CHANGED, flags=("synthetic",)
+        )
+        for core in cores:
+            core.notify(message, words.OFFERS_CHANGED, about=None, seq=seq)
+
+
+def _connected(seat: Seat) -> Peer | None:
+    """Return the connection to an extension; further ones are there for calls that overlap."""
+    return seat.peers[0] if seat.peers and seat.config.dialect == "pi" else None
+
+
+def _of(seat: Seat, session: Session, request: Request) -> Peer:
+    return _connected(seat) or seat.lister(session, request)

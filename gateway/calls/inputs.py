@@ -1,0 +1,43 @@
+"""Whether an input that a hook has changed is still one that its tool takes.
+
+Owns the compiled schemas of one session. A complaint names places and rules, never values. Pure.
+"""
+
+from __future__ import annotations
+
+import jsonschema_rs
+import msgspec
+
+MOST_SCHEMAS = 1000
+"""Compiled schemas that are kept."""
+
+
+class Inputs:
+    """Input schemas, compiled once for as long as they are the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, jsonschema_rs.Validator | None] = {}
+
+    def complaint(self, schema: bytes, given: bytes) -> str:
+        """Return how an input breaks a schema; empty where it does not, or where the schema cannot be used."""
+        validator = self._validator(schema)
+        if validator is None:
+            return ""
+        error = next(iter(validator.iter_errors(msgspec.json.decode(given))), None)
+        if error is None:
+            return ""
+        where = "".join(f"/{part}" for part in ("input", *error.instance_path))
+        return f"`{where}` breaks `{'/'.join(map(str, error.schema_path))}` of the tool's schema"
+
+    def _validator(self, schema: bytes) -> jsonschema_rs.Validator | None:
+        if schema not in self._known:
+            if len(self._known) >= MOST_SCHEMAS:
+                self._known.clear()
+            try:
+                # Nothing is fetched for a schema's sake, and its patterns take linear time.
+                self._known[schema] = jsonschema_rs.validator_for(
+                    msgspec.json.decode(schema), offline=True, pattern_options=jsonschema_rs.RegexOptions()
+                )
+            except (ValueError, TypeError):
+                self._known[schema] = None
+        return self._known[schema]
