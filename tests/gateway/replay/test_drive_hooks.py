@@ -1,0 +1,73 @@
+"""Sessions with hooks, driven again: the same decisions, the same frames, whatever the extensions answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+
+from tests.gateway.replay.hooked_service import HookedActing, HookedPlan, hooked_plans
+from tests.gateway.replay.pi_service import PiPlan
+from tests.gateway.replay.sessions import CALM, STORMS, Plan, Step
+from tests.gateway.replay.test_drive_sessions import assert_same, driven
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(hooked_plans((*CALM, *STORMS), least=15, most=40))
+def test_recorded_decisions_of_hooks_give_the_same_stream_of_frames(plan: HookedPlan) -> None:
+    scene = HookedActing(plan).play()
+
+    pairing, again = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+    pairing, third = driven(scene.header, again)
+    assert_same(pairing, again)
+    assert [frame.seq for frame in third] == [frame.seq for frame in again]
+
+
+def test_extensions_in_such_a_session_decide_all_that_is_drawn_for_them() -> None:
+    steps: list[Step] = []
+    for answer in range(8):
+        steps += [("call", 0, 0), ("hook", 0, answer), ("answer", 0, 0), ("hook", 0, answer)]
+    for _ in range(6):
+        steps += [("call", 0, 0), ("late", 0, 0)]
+    plan = Plan(
+        "legacy",
+        http=False,
+        peers=(("legacy", False, False),),
+        pages=1,
+        lanes=0,
+        greets=True,
+        steps=tuple(steps),
+    )
+    hooked = HookedPlan(PiPlan(plan, (True,)), (("tool_call", "tool_result"),))
+
+    scene = HookedActing(hooked).play()
+    decisions = [frame.x for frame in scene.frames if frame.kind == "hook" and frame.x]
+    said = Counter((x["point"], x["decision"], x.get("fault", "")) for x in decisions)
+    assert said["tool_call", "none", ""] >= 2
+    assert said["tool_call", "changed", ""] >= 2
+    assert said["tool_call", "block", ""] == 1
+    assert said["tool_call", "block", "garbage"] >= 1
+    assert said["tool_call", "block", "timeout"] == 5
+    assert said["tool_call", "block", "muted"] == 1
+    assert said["tool_result", "changed", ""] >= 1
+    assert said["tool_result", "none", "garbage"] >= 1
+
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
+def test_another_decision_than_the_recorded_one_is_told() -> None:
+    steps = (("call", 0, 0), ("hook", 0, 2), ("answer", 0, 0))
+    plan = Plan(
+        "legacy", http=False, peers=(("legacy", False, False),), pages=1, lanes=0, greets=True, steps=steps
+    )
+    scene = HookedActing(HookedPlan(PiPlan(plan, (True,)), (("tool_call",),))).play()
+    changed = next(frame for frame in scene.frames if frame.kind == "hook")
+    assert changed.x is not None
+    changed.x["reason"] = "three"
+    pairing, _ = driven(scene.header, scene.frames)
+    [divergence] = pairing.divergences
+    assert divergence.cls == "decision-differs"
