@@ -41,6 +41,8 @@ FAMILIES = (
     "import",
     "diff",
     "rules",
+    "policy",
+    "audit",
     "fork",
     "minimise",
     "bench",

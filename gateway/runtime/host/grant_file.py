@@ -9,11 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.policy.grants import Grant, Grants, parse_grants, with_grant
+from gateway.policy.grants import Grant, Grants, parse_grants, with_grant, without_grants
 
 
 class GrantFile:
@@ -61,6 +61,16 @@ class GrantFile:
             except FileNotFoundError:
                 text = ""
             self._replace(with_grant(text, grant))
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Take answers out of it; what is not there is gone already.
+
+        Raises:
+            OSError, ConfigError: As `keep`.
+        """
+        with self._alone():
+            self.read()
+            self._replace(without_grants(self.path.read_text("utf-8"), ids))
 
     def _replace(self, text: str) -> None:
         handle, name = tempfile.mkstemp(prefix=".grants-", dir=self.path.parent)
