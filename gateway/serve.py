@@ -89,7 +89,7 @@ class Gateway:
             config, read_accepted(config), tell=lambda text: self._tell(f"warning: {text}")
         )
         self.telemetry: Telemetry | None = None
-        if config.telemetry.is_on:
+        if config.has_telemetry:
             from gateway.telemetry.hub import Telemetry
 
             self.telemetry = Telemetry(config, self.world.redactor, tell=tell)

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
         path = config_path(config)
         try:
             read = load_config(path)
-            if read.telemetry.is_on:
+            if read.has_telemetry:
                 from gateway.telemetry.hub import need_extras
 
                 need_extras(read)

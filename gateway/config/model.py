@@ -224,7 +224,7 @@ class PrometheusConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Spans, metrics and log lines. All off by default, and free when off."""
+    """Spans, metrics and log lines. All off by default and free when off, but for the log of Pi extensions."""
 
     otlp_endpoint: Annotated[
         str | None,
@@ -237,23 +237,18 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
         list[str], Meta(description="Members of a request's `baggage` that become attributes of its span.")
     ] = []
     log: Annotated[
-        bool,
+        bool | None,
         Meta(
             description="Write `pi.ext.log.v1` lines, a file a session, to `PI_EXTENSION_LOG_DIR` or "
-            "`~/.pi/agent/logs/extensions`."
+            "`~/.pi/agent/logs/extensions`. Default: where a peer speaks Pi."
         ),
-    ] = False
+    ] = None
     log_file: Annotated[
         str | None, Meta(description="Write the lines of all sessions to this file instead.", extra=PLACE)
     ] = None
     scenario_id: Annotated[
         str, Meta(description="`scenario_id` of every line: what is being done, the same in every run.")
     ] = "live"
-
-    @property
-    def is_on(self) -> bool:
-        """Whether anything is to be told to anybody."""
-        return bool(self.otlp_endpoint or self.prometheus or self.log or self.log_file)
 
     def __repr__(self) -> str:
         """Shows no header, which may hold a secret."""
@@ -279,6 +274,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     def active_peers(self) -> dict[str, PeerConfig]:
         """The peers that are not disabled, in the order of the file."""
         return {name: peer for name, peer in self.peers.items() if not peer.disabled}
+
+    @property
+    def writes_log(self) -> bool:
+        """Whether there is an extension log: every host call of a Pi extension has to leave its evidence."""
+        telemetry = self.telemetry
+        if telemetry.log is not None:
+            return telemetry.log or telemetry.log_file is not None
+        return telemetry.log_file is not None or any(p.dialect == "pi" for p in self.active_peers.values())
+
+    @property
+    def has_telemetry(self) -> bool:
+        """Whether anything is to be told to anybody."""
+        telemetry = self.telemetry
+        return bool(telemetry.otlp_endpoint or telemetry.prometheus or self.writes_log)
 
     def secret_values(self) -> frozenset[str]:
         """Return every secret that was put into an environment, a header, a URL or an argument."""

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.config.extensions import ExtensionsConfig
-from gateway.config.model import CatalogConfig, Config, LimitsConfig, RecordConfig, ReplayConfig
+from gateway.config.model import (
+    CatalogConfig,
+    Config,
+    LimitsConfig,
+    RecordConfig,
+    ReplayConfig,
+    TelemetryConfig,
+)
 from gateway.config.peer import PeerConfig
 
 if TYPE_CHECKING:
@@ -104,6 +111,8 @@ def config_of(settings: dict[str, Any], peers: list[str]) -> tuple[Config, bool]
             limits=msgspec.convert(read.limits, LimitsConfig),
             record=RecordConfig(enabled=False),
             replay=msgspec.convert(read.replay, ReplayConfig),
+            # What a log tells of has happened.
+            telemetry=TelemetryConfig(log=False),
             extensions=msgspec.convert(read.extensions, ExtensionsConfig),
         )
     return config, read.transparent

@@ -8,6 +8,7 @@ its `log` definition.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -127,8 +128,9 @@ def clean(text: str) -> str:
 def normalised(entry: dict[str, Any], *, cwd: str = "") -> dict[str, Any]:
     """Return a decoded entry as fixtures hold it: what differs between runs is a placeholder.
 
-    `ts`, `pid`, `host` and the ids of one run become `<name>`; durations become 0; absolute paths below `cwd`
-    become `<cwd>/…`, others `<cwd>/` with their last part.
+    `ts`, `pid`, `host` and the ids of one run become `<name>`, as do in a decision the session, and the hashes of the
+    program, the project's folder and the grants; durations become 0; absolute paths below `cwd` become `<cwd>/…`,
+    others `<cwd>/` with their last part.
     """
     out = cast(dict[str, Any], _placed(entry, cwd.rstrip("/\\")))
     out["ts"] = "<ts>"
@@ -141,11 +143,17 @@ def normalised(entry: dict[str, Any], *, cwd: str = "") -> dict[str, Any]:
         if name in source:
             source[name] = f"<{name}>"
     data = cast(dict[str, Any], out.get("data", {}))
-    if "duration_ms" in data:
-        data["duration_ms"] = 0
-    if "pid" in data:
-        data["pid"] = "<pid>"
+    _fix(data, (("duration_ms", 0), ("took_ns", 0), ("pid", "<pid>"), ("grants", "<grants>")))
+    _fix(data.get("answer"), (("took_ns", 0),))
+    _fix(data.get("facts"), tuple((name, f"<{name}>") for name in ("session", "executable", "project")))
     return out
+
+
+def _fix(table: object, values: Iterable[tuple[str, object]]) -> None:
+    """Set what is there of these members."""
+    if isinstance(table, dict):
+        members = cast(dict[str, Any], table)
+        members.update((name, value) for name, value in values if name in members)
 
 
 def _placed(value: Any, cwd: str) -> Any:

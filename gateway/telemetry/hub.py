@@ -344,4 +344,4 @@ def _logs(config: Config, environ: Mapping[str, str]) -> LogFiles | None:
     settings = config.telemetry
     if settings.log_file is not None:
         return LogFiles(file=Path(settings.log_file))
-    return LogFiles(directory=log_dir(environ)) if settings.log else None
+    return LogFiles(directory=log_dir(environ)) if config.writes_log else None

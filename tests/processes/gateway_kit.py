@@ -321,6 +321,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep every gateway's state in the test's own directory."""
     home = tmp_path / "state"
     monkeypatch.setenv("TIELINE_STATE_DIR", str(home))
+    monkeypatch.setenv("PI_EXTENSION_LOG_DIR", str(home / "logs"))
     return home
 
 

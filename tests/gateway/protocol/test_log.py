@@ -181,6 +181,31 @@ def test_a_fixture_holds_placeholders_for_all_that_differs_between_runs() -> Non
     assert written["ts"] != "<ts>"
 
 
+def test_a_decision_in_a_fixture_holds_nothing_of_the_machine_or_of_its_run() -> None:
+    facts = {
+        "extension": "a",
+        "session": "f00",
+        "executable": "sha256:1",
+        "project": "sha256:2",
+        "manifest": "sha256:3",
+    }
+    data = {
+        "decision": "allow",
+        "grants": "sha256:4",
+        "answer": {"allowed": True, "took_ns": 9},
+        "facts": facts,
+    }
+    fixture = normalised(read(entry(data=data)))
+
+    assert fixture["data"] == {
+        "decision": "allow", "grants": "<grants>", "answer": {"allowed": True, "took_ns": 0},
+        "facts": {
+            "extension": "a", "session": "<session>", "executable": "<executable>", "project": "<project>",
+            "manifest": "sha256:3",
+        },
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
