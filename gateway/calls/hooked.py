@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UnsetType
 
-from gateway.calls import hook_words, translate
+from gateway.calls import hook_words, offered, translate
 from gateway.calls.call import Call, Reply
 from gateway.calls.hook_run import Run
 from gateway.calls.inputs import Inputs
-from gateway.calls.pi import words
+from gateway.calls.pi import events, words
 from gateway.calls.request import Request, bad_params, read_named
 from gateway.calls.steps import Flow, Settle, run
 from gateway.hooks.breaker import Breaker
@@ -32,6 +32,7 @@ from gateway.protocol import jsonrpc
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
+    from gateway.calls.registered import Registered
     from gateway.calls.seat import Seat
     from gateway.calls.session import Session
     from gateway.protocol.jsonrpc import Envelope
@@ -55,8 +56,8 @@ class Hooked:
         """Extensions that were there, or were known not to come, since the session began."""
         self._runs: dict[Call, Run] = {}
         self._told: set[str] = set()
-        self._offered: bytes = b"[]"
-        """The events that Pi cores were told of last."""
+        self._offered: bytes = b'{"event_hooks":[]}'
+        """What Pi cores were told of last."""
 
     # Who has hooks.
 
@@ -105,6 +106,9 @@ class Hooked:
             if peer.registered is not None:
                 for sentence in unknown(peer.registered.event_hooks):
                     self._notice(f"{peer.name} hooks an event: {sentence}")
+        has_pi_core = any(core.hello.dialect == "pi" for core in self._session.cores)
+        for sentence in offered.sentences(self._registered(), has_pi_core=has_pi_core):
+            self._notice(sentence)
         self._tell_offers()
 
     def reconfigured(self, replaced: set[str]) -> None:
@@ -331,6 +335,9 @@ class Hooked:
             asked = hook_words.read_asked.decode(envelope.params)
         except msgspec.DecodeError:
             return
+        if asked.event == events.SHORTCUT:
+            self._pressed(envelope, bytes(asked.data))
+            return
         point = POINTS.get(asked.event)
         if point is None or point.sender == "gateway":
             # What the gateway sees itself it has told itself, once.
@@ -340,6 +347,12 @@ class Hooked:
             peer = self._peer_of(hook.owner)
             if peer is not None and peer.is_ready:
                 peer.notify(message, words.EVENT)
+
+    def _pressed(self, envelope: Envelope, data: bytes) -> None:
+        """A key was pressed: whose shortcut it is hears of it, and nobody else."""
+        peer = self._peer_of(offered.owner_of_key(self._registered(), data))
+        if peer is not None and peer.is_ready:
+            peer.notify(jsonrpc.notification(words.EVENT, bytes(envelope.params)), words.EVENT)
 
     # What a Pi core registers for them.
 
@@ -357,8 +370,20 @@ class Hooked:
 
     def _offer(self, request: Request, call: Call) -> None:
         if call.is_open:
-            self._offered = self._events()
-            self._session.give(request, b'{"event_hooks":%b}' % self._offered)
+            self._offered = self._offers()
+            self._session.give(request, self._offered)
+
+    def _registered(self) -> list[tuple[str, Registered]]:
+        """Return the extensions that are there, in the order of the configuration."""
+        peers = [(name, _connected(seat)) for name, seat in self._session.seats.items()]
+        return [
+            (name, peer.registered)
+            for name, peer in peers
+            if peer is not None and peer.registered is not None
+        ]
+
+    def _offers(self) -> bytes:
+        return offered.offers(self._registered(), self._session.catalog.called, self._events())
 
     def _events(self) -> bytes:
         lines = self.lines
@@ -371,9 +396,9 @@ class Hooked:
 
     def _tell_offers(self) -> None:
         cores: list[Core] = [core for core in self._session.cores if core.hello.dialect == "pi"]
-        if not cores or self._events() == self._offered:
+        if not cores or self._offers() == self._offered:
             return
-        self._offered = self._events()
+        self._offered = self._offers()
         message = jsonrpc.notification(words.OFFERS_CHANGED)
         seq = self._session.tap.record(
             "notification", ">core", message, method=words.OFFERS_CHANGED, flags=("synthetic",)

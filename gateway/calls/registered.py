@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec import Raw
 
+from gateway.calls.pi.extras import Extras, read_extras
 from gateway.calls.pi.words import OFFER
 
 if TYPE_CHECKING:
@@ -57,6 +58,16 @@ class Registered:
     def flags(self) -> dict[str, Any]:
         """The flags that it has declared with what they are where nobody sets them; None where it does not say."""
         return {str(each["name"]): each.get("default") for each in self._tables("flags") if "name" in each}
+
+    @cached_property
+    def commands(self) -> tuple[str, ...]:
+        """The names of its commands."""
+        return tuple(str(each.get("name", "")) for each in self._tables("slash_commands"))
+
+    @cached_property
+    def extras(self) -> Extras:
+        """What it has declared beside tools, commands and hooks."""
+        return read_extras(self.payload)
 
     @cached_property
     def _declared(self) -> tuple[Declaration, ManifestError | None]:

@@ -93,6 +93,15 @@ class _LogParams(msgspec.Struct):
 
 class _Offers(msgspec.Struct):
     event_hooks: list[str] = msgspec.field(default_factory=list[str])
+    shortcuts: list[Raw] = msgspec.field(default_factory=list[Raw])
+    flags: list[Raw] = msgspec.field(default_factory=list[Raw])
+    message_renderers: list[Raw] = msgspec.field(default_factory=list[Raw])
+    tool_renderers: list[Raw] = msgspec.field(default_factory=list[Raw])
+    providers: list[Raw] = msgspec.field(default_factory=list[Raw])
+
+    def more(self) -> dict[str, list[Raw]]:
+        """What a registration holds of it beside the hooks."""
+        return {name: found for name in self.__struct_fields__[1:] if (found := getattr(self, name))}
 
 
 class _Token(msgspec.Struct):
@@ -128,6 +137,8 @@ class PiCore:
         self._asked_for_offers: int | None = None
         self._hooks: list[str] | None = None
         """The events that peers have hooks for; None until that is known."""
+        self._more: dict[str, list[Raw]] = {}
+        """Shortcuts, flags, renderers and providers of peers."""
         self._judged: dict[str, None] = {}
         """Calls that hooks have let pass, by their ids."""
 
@@ -259,6 +270,10 @@ class PiCore:
             self._cancels(said, message, body)
         elif self.state == "running" and body.event in POINTS:
             self._hooked(said, message, body)
+        elif self.state == "running" and body.event == events.SHORTCUT:
+            self._tells(said, body)
+            if _wants_answer(body):
+                self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
         elif _wants_answer(body):
             # Nobody has a hook for it, so there is no opinion.
             self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
@@ -422,7 +437,8 @@ class PiCore:
             self._greeted(said, fault)
         elif id_ == self._asked_for_offers:
             self._asked_for_offers = None
-            self._hooks = _events(result)
+            offers = _offers(result)
+            self._hooks, self._more = offers.event_hooks, offers.more()
             if self._lists.are_known:
                 self._register(said)
         elif id_ in self._open:
@@ -484,7 +500,7 @@ class PiCore:
             return
         if self.state == "registering":
             self.state, self._deadline = "loading", None
-        told = self._lists.offer(NAME, self.version, self._hooks or [])
+        told = self._lists.offer(NAME, self.version, self._hooks or [], self._more)
         if told != self._registered:
             self._registered = told
             self._notices += 1
@@ -574,11 +590,11 @@ def _data(body: EventHook) -> bytes:
     return b"{}" if isinstance(body.data, UnsetType) else bytes(body.data)
 
 
-def _events(result: bytes) -> list[str]:
+def _offers(result: bytes) -> _Offers:
     try:
-        return msgspec.json.decode(result, type=_Offers).event_hooks
+        return msgspec.json.decode(result, type=_Offers)
     except msgspec.DecodeError:
-        return []
+        return _Offers()
 
 
 def _wants_answer(body: EventHook) -> bool:

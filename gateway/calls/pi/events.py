@@ -17,6 +17,8 @@ CANCEL: Final = "cancel"
 CREDIT: Final = "credit"
 SESSION_START: Final = "session_start"
 SESSION_SHUTDOWN: Final = "session_shutdown"
+SHORTCUT: Final = "shortcut"
+"""A Pi core tells that a key was pressed, and the owner of the key hears of it: `{"key"}`."""
 UPDATE: Final = "tool_call.update"
 """The event of a `log` that carries a part of a tool's output."""
 

@@ -225,7 +225,8 @@ class Extension:
 
     def hears(self, event: str) -> bool:
         """Whether the extension has a hook for an event."""
-        return self.offer is not None and event in self.offer.hooks
+        # Whoever has a shortcut need not hook the event of it; nobody else is told of one.
+        return self.offer is not None and (event == events.SHORTCUT or event in self.offer.hooks)
 
     def cancel(self, key: str, now: int) -> list[Effect]:
         """Tell the extension that nobody waits for a call of ours. It still ends once: with a result, or in time."""

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from gateway.calls.pi import commands, to_pi
+from gateway.calls.pi import commands, extras, to_pi
 from gateway.calls.pi.offer import MOST_OFFERED
 
 LISTS: Final = ("tools", "prompts")
@@ -89,16 +89,22 @@ class Lists:
         """Whether both lists have been whole once."""
         return all(each.is_known for each in self._lists.values())
 
-    def offer(self, name: str, version: str, hooks: list[str]) -> bytes:
-        """Return the payload of the registration with everything that is known, and hooks for these events."""
+    def offer(self, name: str, version: str, hooks: list[str], more: dict[str, list[Raw]]) -> bytes:
+        """Return the payload of the registration with everything that is known, hooks for these events, and `more`.
+
+        The core's own commands stay its own, whatever a prompt is called.
+        """
         tools = _named([bytes(item) for item in self._lists["tools"].items])
         prompts = _named([bytes(item) for item in self._lists["prompts"].items])
-        self.arguments = dict(map(commands.arguments_of, prompts))
+        read = [(*commands.arguments_of(prompt), prompt) for prompt in prompts]
+        read = [one for one in read if not extras.is_protected(one[0])]
+        self.arguments = {name: arguments for name, arguments, _ in read}
         offer = to_pi.register(name, version, tools)
-        offer.slash_commands = [commands.command(prompt) for prompt in prompts]
+        offer.slash_commands = [commands.command(prompt) for _, _, prompt in read]
         if hooks:
             offer.event_hooks = hooks
-        return _encode(offer)
+        known = _encode(offer)
+        return known[:-1] + b"," + _encode(more)[1:] if more else known
 
 
 def _named(items: list[bytes]) -> list[bytes]:

@@ -93,6 +93,8 @@ class PiServer:
         """The `initialize` that waits for the registration, and the version that it asks for."""
         self._offer: Offer | None = None
         self._extras = Extras()
+        self._flags: frozenset[str] = frozenset()
+        """The names of its own flags."""
         self._fault: Fault | None = None
         """Why it is of no use, once it is not."""
         self._open: dict[str, _Open] = {}
@@ -202,7 +204,7 @@ class PiServer:
             self._do(said, self.extension.answer(call_id, host_words.output_of(bytes(envelope.result))))
 
     def _call(self, said: Said, id_: Id, params: bytes) -> None:
-        call = to_mcp.read_call(params)
+        call = to_mcp.read_call(params, self._flags)
         if isinstance(call, Fault):
             self._refuse(said, id_, call)
             return
@@ -277,6 +279,7 @@ class PiServer:
                 case Registered():
                     before, self._offer = self._offer, effect.offer
                     self._extras = read_extras(msgspec.json.decode(effect.offer.declared))
+                    self._flags = frozenset(one.name for one in self._extras.declared if one.kind == "flag")
                     if before is not None:
                         told = jsonrpc.notification(words.REGISTERED, bytes(effect.offer.declared))
                         said.to_gateway.append(told)

@@ -6,6 +6,7 @@ not named here pass as they are. Errors are faults, which `protocol/errors.py` w
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,13 +23,15 @@ META_DETAILS: Final = "io.tieline/details"
 """Where MCP carries the `details` of a Pi result, in `_meta`."""
 META_HINTS: Final = "io.tieline/renderHints"
 """Where MCP carries how a result is best shown, in `_meta`: what the result says itself, or its tool's renderer."""
+META_FLAGS: Final = "io.tieline/flags"
+"""Where MCP carries the values of a Pi core's flags, in `_meta` of a call."""
 ARGS: Final = "args"
 """The one argument of the prompt that stands for a command."""
 META: Final = "_meta"
 MCP_ONLY: Final = ("resultType", "ttlMs", "cacheScope", "inputRequests", "requestState", "task")
 """Members of a result by which a server leads the protocol on. No extension says these, and no Pi core hears them."""
 _NO_PARAMETERS: Final = Raw(b'{"type":"object","properties":{}}')
-_OWN_META: Final = frozenset(("progressToken", mcp.META_LANE, *mcp.CONNECTION_META))
+_OWN_META: Final = frozenset(("progressToken", META_FLAGS, mcp.META_LANE, *mcp.CONNECTION_META))
 
 _encode = msgspec.json.Encoder().encode
 _table = msgspec.json.Decoder(dict[str, Raw])
@@ -122,8 +125,12 @@ def prompts_list(offer: Offer) -> bytes:
     return _encode({"prompts": [Raw(prompt(one.declared)) for one in offer.commands.values()]})
 
 
-def read_call(params: bytes) -> PiCall | Fault:
-    """Return what `tools/call` asks for. Its `_meta` travels in the context, but for what is the connection's."""
+def read_call(params: bytes, flags: Container[str] = ()) -> PiCall | Fault:
+    """Return what `tools/call` asks for.
+
+    Its `_meta` travels in the context, but for what is the connection's, and so do the values of `flags`, which are the
+    extension's own.
+    """
     try:
         read = _call_params.decode(params)
     except msgspec.DecodeError as fault:
@@ -134,6 +141,9 @@ def read_call(params: bytes) -> PiCall | Fault:
     lane: object = read.meta.get(mcp.META_LANE)
     if isinstance(lane, str) and lane:
         context["lane"] = lane
+    values = {name: value for name, value in table(read.meta.get(META_FLAGS)).items() if name in flags}
+    if values:
+        context["flags"] = values
     meta = {name: value for name, value in read.meta.items() if name not in _OWN_META}
     if meta:
         context[META] = meta

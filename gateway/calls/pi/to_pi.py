@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from gateway.calls.pi import content
 from gateway.calls.pi.errors import call_error, members, table
 from gateway.calls.pi.events import UPDATE
-from gateway.calls.pi.to_mcp import MCP_ONLY, META, META_DETAILS, META_HINTS
+from gateway.calls.pi.to_mcp import MCP_ONLY, META, META_DETAILS, META_FLAGS, META_HINTS
 from gateway.protocol import mcp
 from gateway.protocol.errors import JSONRPC, RESOURCE_NOT_FOUND, Fault, Outcome
 from gateway.protocol.pi_messages import (
@@ -84,6 +84,9 @@ def call_params(call: ToolCall) -> bytes:
     lane: object = context.get("lane")
     if isinstance(lane, str) and lane:
         carried[mcp.META_LANE] = lane
+    flags: object = context.get("flags")
+    if isinstance(flags, dict):
+        carried[META_FLAGS] = flags
     params: dict[str, Any] = {"name": call.name, "arguments": call.input}
     if carried:
         params[META] = carried
