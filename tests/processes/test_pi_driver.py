@@ -67,6 +67,8 @@ def test_a_session_with_extensions_that_block_modify_and_inject_is_the_same_in_a
         'count called: {"path": "."}',
         f"count gave: '{len(list(tmp_path.iterdir()))} (1 line)'",
     ]
+    page = (ROOT / "docs" / "howto" / "pi-extensions.md").read_text()
+    assert "\n".join(told[:-2]) in page
     (recording,) = (tmp_path / "kept").iterdir()
     (tmp_path / "TODO.md").unlink()
 
