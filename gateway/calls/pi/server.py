@@ -233,7 +233,11 @@ class PiServer:
         found = self._context(id_)
         if not found:
             return more
-        return Raw(_encode(found | msgspec.json.decode(more, type=dict[str, Raw])))
+        told = msgspec.json.decode(more, type=dict[str, Any])
+        if "flags" in told and "flags" in found:
+            # What the core does not set is as it was declared.
+            told["flags"] = found["flags"] | told["flags"]
+        return Raw(_encode(found | told))
 
     def _hook(self, said: Said, id_: Id, params: bytes) -> None:
         asked = events.read_event(params)

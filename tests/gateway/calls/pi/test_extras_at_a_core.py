@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from gateway.calls.pi.effects import Registered
-from gateway.calls.pi.server import Said
+from gateway.calls.pi.server import PiServer, Said
+from gateway.protocol import jsonrpc
 from tests.gateway.calls.kit import Message, Wire
-from tests.gateway.calls.pi.kit import obj
+from tests.gateway.calls.pi.kit import message, obj
 from tests.gateway.calls.pi.test_core import FOREVER, Host
 from tests.gateway.calls.pi.test_hooked_core import Hooker, desk_of
 
@@ -85,7 +86,10 @@ def test_a_pressed_key_is_told_to_its_owner_and_to_nobody_else() -> None:
 
 
 def test_an_extension_hears_the_values_of_its_own_flags_alone() -> None:
-    todo = Todo(flags=[{"name": "quiet"}], tools=[{"name": "list"}])
+    todo = Todo(
+        flags=[{"name": "quiet"}, {"name": "file", "type": "string", "default": "T.md"}],
+        tools=[{"name": "list"}],
+    )
     host = Host(desk_of(todo=todo))
 
     context = obj(flags={"quiet": True, "of-another": "secret plan"})
@@ -93,6 +97,25 @@ def test_an_extension_hears_the_values_of_its_own_flags_alone() -> None:
 
     [call] = todo.calls
     assert call["context"]["flags"] == {"quiet": True}
+
+
+def test_a_flag_that_the_core_does_not_set_is_as_it_was_declared() -> None:
+    server = PiServer("todo", 0, context=lambda _: {"cwd": "/p", "flags": {"quiet": None, "file": "T.md"}})
+    flags = [{"name": "quiet"}, {"name": "file", "type": "string", "default": "T.md"}]
+    register = {
+        "name": "todo",
+        "version": "1",
+        "api_version": "1.0",
+        "tools": [{"name": "list"}],
+        "flags": flags,
+    }
+    server.from_extension(message("register", register), 0)
+    server.from_gateway(jsonrpc.notification("notifications/initialized"), 0)
+
+    params = {"name": "list", "arguments": {}, "_meta": {"io.tieline/flags": {"quiet": True}}}
+    [told] = server.from_gateway(jsonrpc.request(5, "tools/call", jsonrpc.encode(params)), 0).to_extension
+
+    assert json.loads(told)["payload"]["context"] == {"cwd": "/p", "flags": {"quiet": True, "file": "T.md"}}
 
 
 def test_the_cores_own_commands_stay_its_own() -> None:
