@@ -169,7 +169,12 @@ def _config(
     peers = {name: peer for name, peer in peers.items() if choice.peers.get(name) != "off"}
     record = replace(services.record if services is not None else RecordConfig(), enabled=records)
     secrets = services.secrets if services is not None else frozenset[str]()
-    return replace(config, peers=peers, record=record, secrets=secrets)
+    telemetry = config.telemetry
+    if services is not None and choice.needs_services:
+        # What a live extension asks for is really done, so it leaves its evidence.
+        told = services.telemetry
+        telemetry = replace(telemetry, log=told.log, log_file=told.log_file, scenario_id=told.scenario_id)
+    return replace(config, peers=peers, record=record, secrets=secrets, telemetry=telemetry)
 
 
 def _service(options: ReplayOptions, name: str) -> PeerConfig:
