@@ -198,7 +198,6 @@ class Connection:
         if config.dialect == "pi":
             from gateway.runtime.pi_link import PiLink
 
-            self._world.identify(config)
             pi = PiLink(
                 life,
                 self._peer.name,

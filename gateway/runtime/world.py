@@ -243,16 +243,6 @@ class World:
     def _keeps_sessions(self) -> bool:
         return self.config.extensions.keep_sessions
 
-    def identify(self, config: PeerConfig) -> None:
-        """Read aside what an extension is that was started, so that its first host call need not wait for that."""
-        programs = self.authorities.programs
-
-        async def read() -> None:
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(programs.of, config.command, config.url or "", config.cwd)
-
-        self.spawn(read())
-
     def serve(self, hosted: Hosted) -> Served:
         """Have a connector work on a host call."""
         about = hosted.session.host_session
