@@ -1,0 +1,251 @@
+"""What hooks cost a tool call: `python -m loadtest.hooks`.
+
+Three figures for 0, 1, 10 and 100 extensions: the folding of answers alone, a call through the exchange past extensions
+that hook something else, and a call through the exchange that each of them is asked about. A fourth is a call through a
+real gateway with an extension in a process of its own that is asked and says nothing, beside the same one that is not
+asked. Prints microseconds: processor time, the least of several rounds; for processes the median of the best round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gateway.calls.exchange import Exchange
+from gateway.calls.pi import words
+from gateway.cli.bench import ECHO, Contender, measure, pin
+from gateway.config.model import Config
+from gateway.config.peer import PeerConfig
+from gateway.hooks.breaker import Breaker
+from gateway.hooks.folds import Rules
+from gateway.hooks.order import Hook
+from gateway.hooks.pipeline import Answered, Ask, run
+from gateway.hooks.points import POINTS
+from gateway.protocol import jsonrpc
+from gateway.replay.clock import VirtualClock
+from gateway.replay.stage import Nowhere, Stage
+from gateway.replay.staged_calls import StagedCalls
+from transports.base import Hello
+
+COUNTS = (0, 1, 10, 100)
+ROUNDS = 5
+PAST_US = 5.0
+"""What 100 hooks for other events may add to a call."""
+PROCESS_US = 25.0
+"""What one extension in a process of its own may add that is asked about the call."""
+CALL = b'{"toolName":"echo","toolCallId":"1","input":{"text":"hello"}}'
+EXTENSION = """\
+import json, sys
+def say(type_, payload, id_):
+    print(json.dumps({"id": id_, "version": "1.0", "type": type_, "payload": payload}), flush=True)
+say("register", {"name": "x", "version": "1", "api_version": "1.0", "event_hooks": [sys.argv[1]]}, "r")
+for line in sys.stdin:
+    message = json.loads(line)
+    payload = message["payload"]
+    if message["type"] == "event_hook" and payload.get("data", {}).get("reply") is not False:
+        say("event_hook", {"event": payload["event"]}, message["id"])
+"""
+
+
+def least_us(call: Callable[[], None], times: int) -> float:
+    """Return the processor time of one call, in µs."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        begun = time.process_time_ns()
+        for _ in range(times):
+            call()
+        best = min(best, (time.process_time_ns() - begun) / times)
+    return best / 1000
+
+
+def folding(count: int) -> float:
+    """Measure the answers of so many hooks that have no opinion."""
+    point, breaker, rules = POINTS["tool_call"], Breaker(), Rules()
+    hooks = [Hook(owner=f"x{number}", position=number) for number in range(count)]
+    nothing = Answered(b"{}")
+
+    def once() -> None:
+        pipeline = run(point, hooks, CALL, breaker, rules)
+        given: Answered | None = None
+        try:
+            while True:
+                given = nothing if isinstance(pipeline.send(given), Ask) else None
+        except StopIteration:
+            pass
+
+    return least_us(once, 20_000 // (count + 1))
+
+
+class Table:
+    """An exchange with an echo server and extensions, all of them at once, in this process."""
+
+    def __init__(self, count: int, event: str) -> None:
+        names = [f"x{number}" for number in range(count)]
+        peers = {"echo": PeerConfig(command=["x"])}
+        peers |= {name: PeerConfig(command=["x"], dialect="pi") for name in names}
+        self._event = event
+        self._said: deque[tuple[Any, bytes]] = deque()
+        config = Config(peers=peers)
+        stage = Stage(VirtualClock(), 1, lambda _: None)
+        self._stage = stage
+        stage.calls = StagedCalls(config, lambda _: None)
+        exchange = Exchange(config, stage, version="0")
+        self._core = exchange.accept(Nowhere(self._answered), Hello(transport="memory", remote="loadtest"))
+        self._answers = 0
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "l", "version": "1"},
+        }
+        self._core.message(jsonrpc.request(0, "initialize", jsonrpc.encode(hello)))
+        self._core.message(jsonrpc.notification("notifications/initialized"))
+        self._core.message(jsonrpc.request(0, "tools/list", b"{}"))
+        self._pump()
+        self._number = 0
+
+    def _answered(self, _: bytes) -> None:
+        self._answers += 1
+
+    def _pump(self) -> None:
+        while self._said or self._stage.wanted:
+            wanted, self._stage.wanted = self._stage.wanted, []
+            for peer in wanted:
+                peer.opened(Nowhere(lambda message, peer=peer: self._said.append((peer, message))))
+            if not self._said:
+                continue
+            peer, message = self._said.popleft()
+            envelope = jsonrpc.read(message)
+            if isinstance(envelope.id, int):
+                peer.message(jsonrpc.response(envelope.id, self._result(peer.name, envelope.method)))
+
+    def _result(self, name: str, method: str) -> bytes:
+        if method == "initialize":
+            capabilities: dict[str, Any] = {"tools": {}}
+            if name != "echo":
+                offer = {"name": name, "version": "1", "api_version": "1.0", "event_hooks": [self._event]}
+                capabilities = {"experimental": {words.OFFER: offer}}
+            info = {"name": name, "version": "1"}
+            facts = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
+            return msgspec.json.encode(facts)
+        if method == "tools/list":
+            return b'{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}'
+        return b"{}" if method == words.EVENT_HOOK else b'{"content":[{"type":"text","text":"hello"}]}'
+
+    def call(self) -> None:
+        """Make one call and bring it to its end."""
+        self._number += 1
+        before = self._answers
+        params = b'{"name":"echo","arguments":{"text":"hello"}}'
+        self._core.message(jsonrpc.request(self._number, "tools/call", params))
+        self._pump()
+        assert self._answers == before + 1
+
+
+def through(count: int, event: str) -> float:
+    """Measure a call through an exchange with so many extensions that hook an event."""
+    table = Table(count, event)
+    return least_us(table.call, 2000 // (1 + count if event == "tool_call" else 1))
+
+
+def alone(calls: int) -> float:
+    """Measure how long the extension itself takes for an answer, with nobody between: the median, in µs."""
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-E", "-c", EXTENSION, "tool_call"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.readline()
+    data = b'{"event":"tool_call","data":%b}' % CALL
+    asked = b'{"id":"g1","version":"1.0","type":"event_hook","payload":%b}\n' % data
+    times: list[int] = []
+    for _ in range(calls):
+        begun = time.perf_counter_ns()
+        process.stdin.write(asked)
+        process.stdin.flush()
+        process.stdout.readline()
+        times.append(time.perf_counter_ns() - begun)
+    process.stdin.close()
+    process.wait(10)
+    process.stdout.close()
+    return statistics.median(times) / 1000
+
+
+def processes(rounds: int, calls: int) -> dict[str, float]:
+    """Measure a call through a real gateway past one extension, and with it being asked."""
+    tieline = [sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())"]
+    pin(0)
+    with tempfile.TemporaryDirectory(prefix="tieline-hooks-") as name:
+        folder = Path(name)
+        contenders: list[Contender] = []
+        for label, event in (("not asked", "turn_end"), ("asked", "tool_call")):
+            path = folder / f"{event}.toml"
+            script = [sys.executable, "-S", "-E", "-c", EXTENSION, event]
+            echo = [sys.executable, "-S", "-E", str(ECHO)]
+            path.write_text(
+                f"[peers.echo]\ncommand = {json.dumps(echo)}\n"
+                f'[peers.x]\ncommand = {json.dumps(script)}\ndialect = "pi"\n'
+            )
+            kept = str(folder / event)
+            contenders.append(Contender(label, [*tieline, "run", str(path), "--stdio", "--record", kept]))
+        try:
+            for contender in contenders:
+                contender.start(folder)
+            measure(contenders, size=300, rounds=rounds, calls=calls)
+        finally:
+            for contender in contenders:
+                contender.stop()
+    answer = min(alone(calls) for _ in range(rounds))
+    return {contender.name: contender.best_us for contender in contenders} | {"alone": answer}
+
+
+def main() -> None:
+    """Print the figures, as a table or as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--no-processes", action="store_true", help="leave the real gateway out")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--calls", type=int, default=300)
+    options = parser.parse_args()
+    figures = {
+        "folding": {count: folding(count) for count in COUNTS},
+        "past": {count: through(count, "turn_end") for count in COUNTS},
+        "asked": {count: through(count, "tool_call") for count in COUNTS},
+    }
+    # With no extension there is one peer, and calls go a shorter way: what a hook costs is seen from one to the next.
+    past = figures["past"][100] - figures["past"][1]
+    whole = {} if options.no_processes else processes(options.rounds, options.calls)
+    if options.json:
+        print(json.dumps({**figures, "processes": whole}))
+        return
+    print(f"{'extensions':<44}{''.join(f'{count:>10}' for count in COUNTS)}")
+    for name, told in (
+        ("folding", "answers folded, without any exchange, us"),
+        ("past", "call past hooks for another event, us"),
+        ("asked", "call with each asked, in this process, us"),
+    ):
+        print(f"{told:<44}{''.join(f'{figures[name][count]:>10.1f}' for count in COUNTS)}")
+    print(f"99 further hooks for another event add {past:.1f} us to a call (goal {PAST_US:g})")
+    each = (figures["asked"][100] - figures["asked"][1]) / 99
+    print(f"each hook that is asked adds {each:.1f} us of the gateway's own time")
+    if whole:
+        added = whole["asked"] - whole["not asked"]
+        print(f"one extension in a process of its own: {whole['not asked']:.0f} us a call past it, "
+              f"{whole['asked']:.0f} us with it asked: {added:.0f} us more (goal {PROCESS_US:g})")  # fmt: skip
+        print(f"the same extension answers in {whole['alone']:.0f} us where nobody is between")
+
+
+if __name__ == "__main__":
+    main()
