@@ -105,9 +105,9 @@ class Ui:
         """Have a longer text written."""
         return _text(await self._ask("editor", title=title, prefill=prefill))
 
-    async def notify(self, message: str, kind: str = "info") -> None:
-        """Show something. `kind` is `info`, `warning` or `error`."""
-        await self._ask("notify", message=message, notifyType=kind)
+    async def notify(self, message: str, level: str = "info") -> None:
+        """Show something. `level` is `info`, `warning` or `error`."""
+        await self._ask("notify", message=message, level=level)
 
     async def _ask(self, kind: str, **params: Any) -> Json:
         return await self._host.call("ui", {"kind": kind, **params})

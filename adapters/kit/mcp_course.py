@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from adapters.kit.host import OnChunk
     from transports.base import Id
 
-_NOTES: Final = {"info": "info", "warning": "warning", "error": "error"}
+_NOTES: Final = frozenset(("info", "warning", "error"))
 _MEMBER: Final = "value"
 """The one member of the form that a question of `ui` becomes."""
 
@@ -118,15 +118,15 @@ class McpCourse:
             case "select":
                 field: Json = {"type": "string", "enum": params.get("options", [])}
             case "confirm":
-                field = {"type": "boolean"}
-                title = "\n".join(filter(None, (title, params.get("message"))))
+                return await self._confirm("\n\n".join(filter(None, (title, params.get("message")))))
             case "input":
                 field = {"type": "string"} | _described(params.get("placeholder"))
             case "editor":
                 field = {"type": "string"}
                 field |= {"default": params["prefill"]} if params.get("prefill") else {}
             case "notify":
-                self.log(_NOTES.get(str(params.get("notifyType")), "info"), params.get("message", ""))
+                level = str(params.get("level"))
+                self.log(level if level in _NOTES else "info", params.get("message", ""))
                 return {}
             case "status" | "widget" | "title":
                 return {}
@@ -137,7 +137,15 @@ class McpCourse:
             value = (await self.fill_in(title, form)).get(_MEMBER)
         except Declined:
             return {"cancelled": True}
-        return {"confirmed": value is True} if kind == "confirm" else {"value": value}
+        return {"value": value}
+
+    async def _confirm(self, message: str) -> Json:
+        """Ask yes or no: an empty form, which is accepted or is not, as a gateway does it for extensions of Pi."""
+        try:
+            await self.fill_in(message, {"type": "object", "properties": {}})
+        except Declined:
+            return {"confirmed": False}
+        return {"confirmed": True}
 
     def _need(self, capability: str, lacks: str) -> None:
         if self._caller.get(capability) is None:

@@ -149,8 +149,11 @@ class McpSide:
             self._serving.pop(id_, None)
 
     async def _elicited(self, params: Json) -> Json:
-        """Put each member of a form to the person in turn."""
+        """Put each member of a form to the person in turn; an empty form is yes or no."""
         content: Json = {}
+        if not params["requestedSchema"]["properties"]:
+            said = await self._serve("ui", {"kind": "confirm", "title": params["message"]})
+            return {"action": "accept", "content": {}} if said.get("confirmed") else {"action": "decline"}
         for name, member in params["requestedSchema"]["properties"].items():
             kind = "confirm" if member.get("type") == "boolean" else "select" if "enum" in member else "input"
             asked = {"kind": kind, "title": params["message"]}

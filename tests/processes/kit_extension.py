@@ -53,6 +53,25 @@ async def ask(host: kit.Host) -> Any:
     await host.call("session", {"op": "none"})
 
 
+@app.tool
+async def chat(host: kit.Host) -> list[Any]:
+    """Ask a person."""
+    ui = host.ui
+    await ui.notify("hello")
+    return [await ui.confirm("ok?", "so"), await ui.select("which", ["a", "b"]), await ui.input("name")]
+
+
+@app.tool
+async def shell(host: kit.Host) -> list[Any]:
+    """Run a command, and put together the parts of what it says."""
+    said, code = "", None
+    params = {"cmd": "sh", "args": ["-c", "echo one; echo two; exit 3"], "stream": True}
+    async for part in host.stream("exec", params):
+        said += part.get("stdout", "")
+        code = part.get("code", code)
+    return [said, code]
+
+
 @app.command
 def greet(words: str) -> str:
     """Greet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -136,3 +137,52 @@ def test_a_wrong_option_is_told_with_what_to_do(options: list[str], says: str, t
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode != 0, says in done.stderr) == (True, True), done.stderr
     assert "Traceback" not in done.stderr
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "write-an-extension.md"
+
+
+def allowed(folder: Path) -> Message:
+    """A policy under which an extension may do anything in a folder."""
+    return {"policy": {"mode": "permissive", "deny_caps": []}, "roots": [str(folder)]}
+
+
+def test_the_extension_of_the_page_has_the_gateway_write_its_file(tmp_path: Path) -> None:
+    [extension, _] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    (tmp_path / "todo.py").write_text(extension)
+
+    async def main() -> None:
+        command = [sys.executable, str(tmp_path / "todo.py"), "--dialect", "pi"]
+        peers: dict[str, Message] = {"todo": {"command": command, "dialect": "pi"}}
+        async with house(tmp_path, peers, extensions=allowed(tmp_path)) as here:
+            core = await here.core()
+            for text in ("rest", "sleep"):
+                added = await core.tool("todo__add", text=text)
+                assert added["result"]["structuredContent"] == {"priority": 1}
+            assert (tmp_path / "todo.txt").read_text() == "1 rest\n1 sleep\n"
+
+    run(main())
+
+
+def test_an_extension_asks_a_person_and_runs_a_command_through_the_gateway_as_in_a_test_in_memory(
+    tmp_path: Path,
+) -> None:
+    async def main(dialect: str) -> list[Any]:
+        folder = tmp_path / dialect
+        folder.mkdir()
+        command = [sys.executable, EXTENSION, str(folder / "told"), "--dialect", dialect]
+        peers: dict[str, Message] = {"kitten": {"command": command, "dialect": dialect}}
+        async with house(folder, peers, extensions=allowed(folder)) as here:
+            core = await here.core()
+            given: list[Any] = []
+            for answer in ({"action": "accept", "content": {"value": "b"}}, {"action": "decline"}):
+                core.words = answer
+                given.append((await core.tool("kitten__chat"))["result"]["structuredContent"])
+            given.append((await core.tool("kitten__shell"))["result"])
+        return given
+
+    by_mcp, by_pi = run(main("mcp")), run(main("pi"))
+
+    assert by_pi[:2] == by_mcp[:2] == [{"result": [True, "b", "b"]}, {"result": [False, None, None]}]
+    assert by_pi[2]["structuredContent"] == {"result": ["one\ntwo\n", 3]}
+    assert by_mcp[2]["_meta"]["tieline/error"]["code"] == "denied"
