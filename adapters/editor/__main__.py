@@ -56,7 +56,7 @@ def main() -> None:
     if options.plugin and options.offer:
         sys.exit("tieline-editor: --offer is for Neovim; an editor with a plugin is offered by that already")
     root = Root(options.root)
-    app, desk = build(VERSION, f"The editor of the person, on files beneath {root.path}.")
+    app, desk = build(VERSION, root)
     try:
         _furnish(options, root, app, desk)
     except ModuleNotFoundError as fault:

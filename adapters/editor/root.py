@@ -1,6 +1,6 @@
 """The directory that an editor is asked about: its files by relative path, and nothing outside of it.
 
-Owns the translation of paths. Opens nothing.
+Owns the translation of paths, and the reading of one whole text.
 """
 
 from __future__ import annotations
@@ -24,6 +24,21 @@ class Root:
         if self._beneath(real) is None:
             raise kit.ToolError("denied", f"{path!r} is outside of the root {self.path}")
         return real
+
+    def read(self, path: str) -> str:
+        """The text of a file, its line ends as they are; empty where there is none. Raises `kit.ToolError`."""
+        real = self.absolute(path)
+        try:
+            if not os.path.exists(real):
+                return ""
+            if not os.path.isfile(real):
+                raise kit.ToolError("invalid_request", f"{path} is no regular file")
+            with open(real, encoding="utf-8", newline="") as file:
+                return file.read()
+        except UnicodeDecodeError:
+            raise kit.ToolError("invalid_request", f"{path} is no UTF-8 text") from None
+        except OSError as fault:
+            raise kit.ToolError("io", f"{path}: {fault.strerror}") from None
 
     def shown(self, path: str) -> str | None:
         """A path of the editor's, relative to the root; None for one outside of it."""

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import msgspec
 
 from adapters import kit
+from adapters.editor.patch import applied
+from adapters.editor.root import Root
 from adapters.editor.shapes import Editor, Event, Files, OnEvent, Problem, Problems, Selection, Verdict
 
 Path = Annotated[str, msgspec.Meta(description="A file, relative to the root.")]
@@ -28,8 +30,9 @@ class Nothing(msgspec.Struct):
 class Desk:
     """The tools. `editor` is set before the first call."""
 
-    def __init__(self, app: kit.App) -> None:
+    def __init__(self, app: kit.App, root: Root) -> None:
         self.editor: Editor
+        self._root = root
         self._app = app
         self.listeners: list[OnEvent] = []
         """Who else is told what the editor tells."""
@@ -74,17 +77,24 @@ class Desk:
         self,
         ctx: kit.Context,
         path: Path,
-        text: str,
+        text: str | None = None,
+        patch: str | None = None,
         save: bool = True,  # noqa: FBT001, FBT002 - an argument of a tool
         timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None,
     ) -> Verdict:
         """Show a proposed text beside a file and wait until the person accepts or rejects it.
 
         Args:
-            text: The whole text that the file is to have.
+            text: The whole text that the file is to have; this or a patch.
+            patch: A unified diff against the file; parts of it that are about other files are passed over.
             save: Write the file once it is accepted.
             timeout_s: Take the proposal away after this long: the decision is then `undecided`.
         """
+        if (text is None) == (patch is None):
+            raise kit.ToolError("invalid_request", "say either `text` or `patch`")
+        if patch is not None:
+            text = applied(await asyncio.to_thread(self._root.read, path), patch, path)
+        assert text is not None
         ctx.progress(0, 1, "waiting for the person at the editor")
         try:
             async with asyncio.timeout(timeout_s):
@@ -103,10 +113,11 @@ class Desk:
         return await self.editor.diagnostics(path)
 
 
-def build(version: str, about: str) -> tuple[kit.App, Desk]:
+def build(version: str, root: Root) -> tuple[kit.App, Desk]:
     """The adapter; its `Desk` still needs an editor."""
+    about = f"The editor of the person, on files beneath {root.path}."
     app = kit.App("tieline-editor", version, instructions=about)
-    desk = Desk(app)
+    desk = Desk(app, root)
     for reader in (desk.selection, desk.open_files, desk.diagnostics):
         app.tool(read_only=True)(reader)
     app.tool(desk.open_file)

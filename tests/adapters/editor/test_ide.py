@@ -66,7 +66,7 @@ async def offered(folder: Path) -> AsyncGenerator[tuple[IdeServer, Person, Path]
 async def used(folder: Path) -> AsyncGenerator[tuple[Testing, Person, Path]]:
     """The tools of the adapter over that Neovim, reached as a plugin's."""
     async with offered(folder) as (_, somebody, work):
-        app, table = build("1", "")
+        app, table = build("1", Root(str(work)))
         table.editor = IdeEditor(Root(str(work)), table.happened, directory=str(folder / "ide"))
         async with app.testing("mcp") as ext:
             assert await table.editor.about() == "Neovim"

@@ -18,6 +18,7 @@ from adapters.editor.root import Root
 from adapters.editor.server import build
 from adapters.editor.shapes import Event
 from adapters.kit.testing import Testing
+from adapters.lsp.edits import Change, diff
 from tests.adapters.editor.kit import NVIM, Person, eventually, person
 from tests.adapters.kit_client import run
 
@@ -34,7 +35,7 @@ async def desk(folder: Path, dialect: Any = "mcp") -> AsyncGenerator[tuple[Testi
     (root / "b.txt").write_text("other\n")
     (folder / "secret.txt").write_text("outside\n")
     async with person(root) as somebody:
-        app, table = build("1", "")
+        app, table = build("1", Root(str(root)))
         table.editor = Neovim(Root(str(root)), table.happened, socket=somebody.socket)
         async with app.testing(dialect) as ext:
             assert "Neovim 0.11" in await table.editor.about()
@@ -224,6 +225,22 @@ def test_an_accepted_text_is_written_to_the_byte(tmp_path: Path, text: str) -> N
     run(work())
 
 
+def test_a_proposal_can_be_a_patch(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with desk(tmp_path) as (ext, somebody):
+            new = TEXT.replace("third", "3rd")
+            patch = diff([Change("b.txt", "x\n", "y\n"), Change("a.txt", TEXT, new)])
+            async with proposed(ext, somebody, path="a.txt", patch=patch) as call:
+                await somebody.type(":w<CR>")
+                assert (await call).data["final"] == new
+            again = await ext.call("show_diff", path="a.txt", patch=patch)
+            assert (again.code, "part 1 does not fit" in again.text) == ("invalid_request", True)
+            assert (await ext.call("show_diff", path="a.txt")).code == "invalid_request"
+            assert (await ext.call("show_diff", path="a.txt", text="", patch="")).code == "invalid_request"
+
+    run(work())
+
+
 def test_a_proposal_can_make_a_file_and_one_that_is_not_to_be_saved_touches_none(tmp_path: Path) -> None:
     async def work() -> None:
         async with desk(tmp_path) as (ext, somebody):
@@ -351,7 +368,7 @@ def test_an_adapter_that_goes_takes_its_proposals_with_it(tmp_path: Path) -> Non
 def test_an_editor_of_our_own_is_started_and_leaves_nothing_behind(tmp_path: Path) -> None:
     async def work() -> None:
         (tmp_path / "a.txt").write_text(TEXT)
-        app, table = build("1", "")
+        app, table = build("1", Root(str(tmp_path)))
         table.editor = Neovim(Root(str(tmp_path)), table.happened, command=[NVIM, "--clean"])
         async with app.testing("pi") as ext:
             await ext.call("open_file", path="a.txt")

@@ -1,0 +1,79 @@
+"""A database, a language server and an editor behind one gateway: an agent works with all three, and it is replayed.
+
+The agent is a script, the person types into a real Neovim, and the replay has none of the three.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import adapters.lsp
+from tests.adapters.editor.kit import Person, person
+from tests.processes.gateway_kit import Client, Message, eventually, house, run, state
+from tests.processes.replay_kit import tieline
+
+__all__ = ["state"]
+
+SAMPLE = Path(adapters.lsp.__file__).parent / "sample"
+
+
+async def asked(core: Client, tool: str, **arguments: Any) -> Message:
+    """The structured content of a tool's result."""
+    result: Message = (await core.tool(tool, **arguments))["result"]
+    assert "isError" not in result, result
+    return result["structuredContent"]
+
+
+async def agent(core: Client, somebody: Person) -> None:
+    """Find a symbol, ask the database, propose a rename, and have a person decide about it."""
+    found = await asked(core, "code__definition", symbol="Money.plus")
+    [place] = found["places"]
+    assert (place["path"], found["complete"]) == ("shop/money.py", True)
+    await asked(core, "editor__open_files")
+    await core.tool("editor__open_file", path=place["path"], line=place["line"])
+    sold = await asked(core, "db__query", sql="SELECT name, price FROM sold ORDER BY name")
+    assert sold["rows"] == [["pear", 3], ["plum", 4]]
+    plan = await asked(core, "code__rename", symbol="Money.plus", new_name="add")
+    assert "shop/money.py" in plan["diff"]
+    _, answer = core.start_tool("editor__show_diff", path="shop/money.py", patch=plan["diff"])
+    await somebody.until("&diff && bufname() =~ '^tieline'")
+    await somebody.type(":w<CR>")
+    assert (await answer)["result"]["structuredContent"]["saved"] is True
+
+
+def test_an_agent_renames_with_a_person_and_the_session_is_replayed_without_any_of_them(tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shutil.copytree(SAMPLE, shop, ignore=shutil.ignore_patterns("__pycache__"))
+    with sqlite3.connect(tmp_path / "sold.db") as base:
+        base.execute("CREATE TABLE sold (name TEXT, price INTEGER)")
+        base.executemany("INSERT INTO sold VALUES (?, ?)", [("pear", 3), ("plum", 4)])
+    base.close()
+
+    async def main() -> Path:
+        async with person(shop) as somebody:
+            python = [sys.executable, "-m"]
+            peers: dict[str, Message] = {
+                "code": {"command": [*python, "adapters.lsp", "--root", str(shop), "--server", "ty"]},
+                "db": {"command": [*python, "adapters.database", "--url", f"sqlite:///{tmp_path}/sold.db"]},
+                "editor": {
+                    "command": [*python, "adapters.editor", "--root", str(shop), "--socket", somebody.socket]
+                },
+            }
+            async with house(tmp_path, peers) as here:
+                core = await here.core()
+                await agent(core, somebody)
+                core.close()
+                await eventually((here.recordings()[0] / "sealed").exists, "the recording is sealed")
+                return here.recordings()[0]
+
+    recording = run(main())
+    assert "def add(" in (shop / "shop" / "money.py").read_text()
+
+    for what in ("shop", "sold.db"):
+        (tmp_path / what).rename(tmp_path / f"{what}.gone")
+    driven = tieline("replay", recording, "--drive", cwd=tmp_path)
+    assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
