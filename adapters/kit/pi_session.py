@@ -60,6 +60,8 @@ class PiSession:
         """By the call id of a tool, by the message's id of all else."""
         self._host_calls = HostCalls(self)
         self._facts: Json = {}
+        self._last = ""
+        """The call of the handler of `session_shutdown`, which goes on to its end: what it is for begins there."""
         self._count = 0
         self._writable = True
         self._registering = False
@@ -139,8 +141,9 @@ class PiSession:
         """Have the extension end: cancel what is running."""
         if self in self.app.listeners:
             self.app.listeners.remove(self)
-        for call in self._calls.values():
-            self._cancel(*call)
+        for key, call in self._calls.items():
+            if key != self._last:
+                self._cancel(*call)
         self.ended.set()
 
     async def settle(self) -> None:
@@ -204,6 +207,8 @@ class PiSession:
             return
         if body.event == "session_start":
             self._facts = data
+        elif body.event == "session_shutdown":
+            self._last = message.id
         wants_answer = data.pop("reply", True) is not False
         if body.event in self.app.handlers:
             work = self._hook(message.id, body.event, data, wants_answer=wants_answer)

@@ -592,3 +592,39 @@ def test_a_result_in_parts_is_joined_or_streamed_and_a_gap_ends_it(how: str) -> 
             assert cancelled == (["cancel"] if how in ("gap", "left") else [])
 
     run(work())
+
+
+def test_the_handler_of_the_sessions_end_is_not_cut_off_by_the_end_of_the_connection() -> None:
+    app = kit.App("ends")
+    ended: list[str] = []
+
+    @app.on("session_shutdown")
+    async def end(ctx: kit.Context) -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        ended.append("tidied")
+
+    @app.tool
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    async def work() -> None:
+        async with app.testing("pi") as ext:
+            call = asyncio.create_task(ext.call("wait"))
+            await asyncio.sleep(0)
+            side: Any = ext.side
+            shutdown = {"event": "session_shutdown", "data": {"reply": False}}
+            message = {"id": "end", "version": "1.0", "type": "event_hook", "payload": shutdown}
+            side._link.send(json.dumps(message).encode())
+            side._link.close()
+            await asyncio.wait([call], timeout=0)
+            while len(ended) < 2:
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call])
+        assert sorted(ended) == ["cancelled", "tidied"]
+
+    run(work())

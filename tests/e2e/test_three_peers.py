@@ -45,7 +45,9 @@ async def agent(core: Client, somebody: Person) -> None:
     assert (await answer)["result"]["structuredContent"]["saved"] is True
 
 
-def test_an_agent_renames_with_a_person_and_the_session_is_replayed_without_any_of_them(tmp_path: Path) -> None:
+def test_an_agent_renames_with_a_person_and_the_session_is_replayed_without_any_of_them(
+    tmp_path: Path,
+) -> None:
     shop = tmp_path / "shop"
     shutil.copytree(SAMPLE, shop, ignore=shutil.ignore_patterns("__pycache__"))
     with sqlite3.connect(tmp_path / "sold.db") as base:
