@@ -2,5 +2,6 @@
 
 `facts` takes from a frame what may leave it, `operations` joins requests with what became of them, and `ledger`,
 `metrics` and `otlp` tell of that, each in its form. `pump` moves frames off the path of messages, `hub` puts the
-parts together. Nothing here knows the exchange, and nothing of it is there where no telemetry is configured.
+parts together; `audit` and `verify` read log lines back. Nothing here knows the exchange, and nothing of it is there
+where no telemetry is configured.
 """

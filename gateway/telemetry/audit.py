@@ -18,7 +18,7 @@ from recordings.views import printable
 _AGO = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DECODER = msgspec.json.Decoder(Entry)
-IDS: Final = ("host_call_id", "tool_call_id", "slash_command_id", "event_id", "rpc_id")
+IDS: Final = ("host_call_id", "event_id", "slash_command_id", "tool_call_id", "rpc_id")
 """Ids of one thing, the most specific first."""
 
 
@@ -128,7 +128,9 @@ def _what(entry: Entry, data: dict[str, Any]) -> list[str]:
     elif entry.event == "hook.decision":
         said += [str(data.get(name, "")) for name in ("point", "decision") if data.get(name)]
     else:
-        names = ("capability", "method", "tool", "prompt", "resource", "hook", "name")
+        names = (
+            ("hook",) if "hook" in data else ("capability", "method", "tool", "prompt", "resource", "name")
+        )
         said += [str(data[name]) for name in names if data.get(name)]
     if error := _error(data):
         said.append(":".join(str(error[name]) for name in ("code", "reason") if error.get(name)))

@@ -32,6 +32,8 @@ _LIFE: Final = {
     "fault": ("extension.fault", "extension connection failed"),
 }
 
+OF_TOOL_CALLS: Final = ("tool_call", "tool_result")
+"""Points of hooks at which a tool call is judged."""
 _EVENTS: Final = {"tools/call": ("tool_call", "tool call"), EVENT_HOOK: ("event_hook", "event hook")}
 
 
@@ -267,7 +269,9 @@ def _frame_ids(facts: Facts) -> dict[str, str]:
 
 def _hook_ids(facts: Facts) -> dict[str, str]:
     ids = {"event_id": f"event-{facts.re if facts.re is not None else facts.seq}"}
-    return ids if facts.parent is None else {**ids, "tool_call_id": f"tool-{facts.parent}"}
+    if facts.parent is None or facts.x.get("point") not in OF_TOOL_CALLS:
+        return ids
+    return {**ids, "tool_call_id": f"tool-{facts.parent}"}
 
 
 def _of(facts: Facts) -> dict[str, Any]:

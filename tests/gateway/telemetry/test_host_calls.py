@@ -164,6 +164,15 @@ def test_a_hook_that_is_asked_and_what_it_decided_have_one_id() -> None:
     assert start["data"]["hook"] == "tool_call"
 
 
+def test_a_hook_about_something_else_than_a_tool_call_names_none() -> None:
+    session = Session()
+    x = {"schema": "tieline.hook.v1", "point": "before_agent_start", "decision": "changed"}
+    session.frame("hook", "inside", peer="guard", parent=7, re=8, x=x)
+    (decision,) = lines_of(session)
+    assert decision["correlation"]["event_id"] == "event-8"
+    assert "tool_call_id" not in decision["correlation"]
+
+
 def test_a_command_of_a_pi_extension_is_a_slash_command_and_a_prompt_of_another_peer_is_none() -> None:
     session = Session()
     greeting = session.asks(">peer", "initialize", peer="notes", flags=("synthetic",))
