@@ -33,6 +33,7 @@ _PROGRAMS: Final = {
     "server-memory": "@modelcontextprotocol/server-memory/dist/index.js",
     "pi": "@earendil-works/pi-coding-agent/dist/bundle/cli.js",
     "pi-tools": "@earendil-works/pi-coding-agent/dist/core/tools/index.js",
+    "pi-extension-loader": "@earendil-works/pi-coding-agent/dist/core/extensions/loader.js",
     "pi-session-manager": "@earendil-works/pi-coding-agent/dist/core/session-manager.js",
     "typescript-language-server": "typescript-language-server/lib/cli.mjs",
 }

@@ -209,7 +209,7 @@ def _named(path: str, manifest: ExtensionManifest, data: bytes) -> bool:
 
 def trust_names(names: Sequence[str], config: Path | None, *, yes: bool) -> int:
     """Show what extensions of the project would run, and write down that they may, once that is confirmed."""
-    from gateway.runtime.extension_files import trust
+    from gateway.runtime.extension_files import pinned, trust
 
     read, discovery = look(config)
     del read
@@ -220,8 +220,10 @@ def trust_names(names: Sequence[str], config: Path | None, *, yes: bool) -> int:
             known = ", ".join(f"`{n}`" for n in untrusted) or "none"
             raise CliError(f"the project has no extension `{name}`", hint=f"Not trusted so far: {known}")
     chosen = [untrusted[name] for name in dict.fromkeys(names) if name in untrusted]
-    for one in chosen:
-        sys.stdout.write(_visible("\n".join(_would_run(one, discovery))) + "\n")
+    # As they are shown, and not as they are once somebody has read it.
+    pins = [pinned(one) for one in chosen]
+    for one, pin in zip(chosen, pins, strict=True):
+        sys.stdout.write(_visible("\n".join((*_would_run(one, discovery), f"  is       {pin.hash}"))) + "\n")
     if not chosen:
         sys.stdout.write("nothing to do: trusted already\n")
         return DONE
@@ -231,7 +233,7 @@ def trust_names(names: Sequence[str], config: Path | None, *, yes: bool) -> int:
         if not typer.confirm(f"May {counted(len(chosen), 'extension')} start?"):
             return NO
     try:
-        path = trust(chosen)
+        path = trust(pins)
     except OSError as error:
         raise CliError(f"it cannot be written down: {error.strerror}", code=BAD_INPUT) from error
     sys.stdout.write(f"trusted, in `{path}`: {', '.join(one.name for one in chosen)}\n")

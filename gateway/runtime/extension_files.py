@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from gateway.config.discovery import Discovery, Found, discover, places
-from gateway.config.extension_manifest import ExtensionManifest
+from gateway.config.extension_manifest import ExtensionManifest, read_extension
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake
 from gateway.config.model import Config
 from gateway.config.places import state_dir
@@ -166,18 +166,29 @@ def read_trusted(environ: Mapping[str, str] = os.environ) -> list[Trusted]:
         raise ConfigError([Mistake(str(path), None, "", f"cannot be used: {error}")]) from error
 
 
-def trust(chosen: Sequence[Found], environ: Mapping[str, str] = os.environ) -> Path:
-    """Write down that extensions may start as they are now; what was said of the same manifests before is replaced.
+def pinned(found: Found) -> Trusted:
+    """Return an extension as it is now: what somebody is shown, and may then trust.
+
+    Raises:
+        ConfigError: If the manifest is not what was found any more.
+    """
+    try:
+        data = Disk().read(found.path)
+        manifest, _ = read_extension(data, found.path, capability_faults)
+    except OSError as error:
+        raise ConfigError([Mistake(found.path, None, "", f"cannot be read: {error.strerror}")]) from error
+    if manifest != found.manifest:
+        raise ConfigError([Mistake(found.path, None, "", "has changed meanwhile: look again")])
+    return Trusted(found.path, found.name, fingerprint(found.path, manifest, data))
+
+
+def trust(added: Sequence[Trusted], environ: Mapping[str, str] = os.environ) -> Path:
+    """Write down that extensions may start as they were pinned; what was said of the same manifests is replaced.
 
     Raises:
         ConfigError: As `read_trusted`.
-        OSError: If the file cannot be written, or a manifest cannot be read any more.
+        OSError: If the file cannot be written.
     """
-    disk = Disk()
-    added = [
-        Trusted(one.path, one.name, fingerprint(one.path, one.manifest, disk.read(one.path)))
-        for one in chosen
-    ]
     kept = [one for one in read_trusted(environ) if one.path not in {new.path for new in added}]
     path = trusted_file(environ)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

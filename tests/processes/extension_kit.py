@@ -15,6 +15,8 @@ from tests.tooling import node
 
 EXAMPLES = ROOT / "docs" / "examples" / "extensions"
 NAMES = ("guard", "stamp", "todo")
+PATIENT = "[extensions.hooks]\ntimeout_ms = 20000\n"
+"""A configuration that gives hooks time that no busy machine uses up."""
 
 
 def installed(folder: Path, names: Sequence[str] = NAMES) -> dict[str, str]:

@@ -7,8 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.processes.extension_kit import installed
-from tests.processes.gateway_kit import ROOT, TIELINE, Client, Message, run, text_of
+import pytest
+
+from gateway.config import ServeOptions
+from tests.processes.extension_kit import PATIENT, installed
+from tests.processes.gateway_kit import ROOT, TIELINE, Client, Message, echo, house, run, text_of, toml_of
 from tests.processes.replay_kit import program, report, tieline
 
 
@@ -21,12 +24,16 @@ async def whole_session(core: Client) -> list[str]:
     prompt = await core.ask("prompts/get", {"name": "todo", "arguments": {"args": "buy milk"}})
     said.append(prompt["result"]["messages"][0]["content"]["text"])
     said.append(text_of(await core.tool("guard_rules")))
-    said.append(text_of(await core.tool("count", path="shelf")))
+    counted = await core.tool("count", path="shelf")
+    # A hook puts a line below each result.
+    said.append(" ".join(block["text"] for block in counted["result"]["content"]))
     said.append(text_of(await core.tool("count", path="nowhere")))
     return said
 
 
 def played(folder: Path, env: dict[str, str], *arguments: str | Path) -> tuple[list[str], list[Message]]:
+    (folder / "tieline.toml").write_text(PATIENT)
+
     async def main() -> tuple[list[str], list[Message]]:
         async with program(folder, [*TIELINE, *arguments], env) as (core, process):
             said = await whole_session(core)
@@ -45,7 +52,7 @@ def test_programs_in_three_languages_are_found_used_recorded_and_replayed(tmp_pa
 
     said, _ = played(tmp_path, env, "run", "--extensions", "--stdio", "--record", tmp_path / "kept")
 
-    assert said[:4] == ["- [ ] water the plants", "- [ ] buy milk", "rm -rf\ncurl", "3"]
+    assert said[:4] == ["- [ ] water the plants", "- [ ] buy milk", "rm -rf\ncurl", "3 (1 line)"]
     assert "nowhere" in said[4]
     assert (tmp_path / "TODO.md").read_text() == "- [ ] water the plants\n- [ ] buy milk\n"
     (recording,) = (tmp_path / "kept").iterdir()
@@ -74,7 +81,7 @@ def test_one_that_is_broken_or_ends_at_once_is_told_and_costs_the_others_nothing
 
     said, _ = played(tmp_path, env, "run", "--extensions", "--stdio")
 
-    assert said[2:4] == ["rm -rf\nmkfs\ngit push --force", "0"]
+    assert said[2:4] == ["rm -rf\nmkfs\ngit push --force", "0 (1 line)"]
     told = (tmp_path / "stderr.log").read_text()
     assert "broken/extension.json:1: `version` must be text" in told
     assert "ends" in told
@@ -114,7 +121,7 @@ def test_what_a_project_brings_is_served_once_it_is_trusted_and_no_longer_once_i
 
     trusted = tieline("extensions", "trust", "guard", "stamp", "todo", "--yes", cwd=tmp_path, env=env)
     assert trusted.returncode == 0, trusted.stderr
-    assert played(tmp_path, env, "run", "--extensions", "--stdio")[0][3] == "0"
+    assert played(tmp_path, env, "run", "--extensions", "--stdio")[0][3] == "0 (1 line)"
 
     with (tmp_path / ".pi" / "extensions" / "guard" / "guard.mjs").open("a") as file:
         file.write("\n")
@@ -140,3 +147,31 @@ def test_the_page_leads_from_nothing_to_a_working_extension(tmp_path: Path) -> N
             return text_of(await core.ask("tools/call", {"name": "hello", "arguments": {"name": "Ada"}}))
 
     assert run(main()) == "Hello, Ada!"
+
+
+def test_an_extension_that_is_put_there_later_is_served_after_a_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = installed(tmp_path, ["todo"])
+    agent = Path(env["PI_CODING_AGENT_DIR"])
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(agent))
+    (agent / "extensions").rename(agent / "later")
+    (tmp_path / "tieline.toml").write_text(toml_of({"good": echo()}, catalog={"prefix": "auto"}))
+    options = ServeOptions(
+        record_dir=tmp_path / "recordings", config_path=tmp_path / "tieline.toml", discovers=True
+    )
+
+    async def main() -> None:
+        async with house(tmp_path, {"good": echo()}, options=options, catalog={"prefix": "auto"}) as here:
+            core = await here.core()
+            assert "error" in await core.tool("todo_add", what="x")
+            (agent / "later").rename(agent / "extensions")
+            here.gateway.reload()
+            assert text_of(await core.tool("todo_add", what="sow")) == "- [ ] sow"
+
+            (agent / "extensions").rename(agent / "later")
+            here.gateway.reload()
+            assert "error" in await core.tool("todo_add", what="x")
+            assert text_of(await core.tool("echo", text="still here")) == "still here"
+
+    run(main())

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.processes.extension_kit import installed
+from tests.processes.extension_kit import PATIENT, installed
 from tests.processes.gateway_kit import PATIENCE_S, ROOT, TIELINE
 from tests.processes.replay_kit import environment, tieline
 
@@ -18,10 +18,7 @@ stdio_dialect = "pi"
 [extensions]
 discover = true
 
-[extensions.hooks]
-timeout_ms = 20000
 """
-"""Time for hooks that no busy machine uses up."""
 
 
 def driven(folder: Path, env: dict[str, str], *arguments: str | Path) -> list[str]:
@@ -45,7 +42,7 @@ def test_a_session_with_extensions_that_block_modify_and_inject_is_the_same_in_a
     tmp_path: Path,
 ) -> None:
     env = installed(tmp_path)
-    (tmp_path / "tieline.toml").write_text(CONFIG)
+    (tmp_path / "tieline.toml").write_text(CONFIG + PATIENT)
 
     told = driven(tmp_path, env, "run", "tieline.toml", "--stdio", "--record", "kept")
 

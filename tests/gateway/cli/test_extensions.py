@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def test_what_a_project_brings_is_shown_and_may_start_once_it_is_confirmed(tmp_p
     code, out, err = run("trust", "todo")
     assert (code, "add `--yes`" in err) == (2, True)
     assert f"runs     python3 run.py\n  in       {tmp_path}/project/.pi/extensions\n  sets     KEY\n" in out
+    assert re.search(r"^  is       sha256:[0-9a-f]{64}$", out, re.M)
     assert "sesame" not in out
 
     assert run("trust", "todo", "--yes")[0] == 0

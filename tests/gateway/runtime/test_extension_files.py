@@ -14,6 +14,7 @@ from gateway.config.extensions import ExtensionsConfig
 from gateway.runtime.extension_files import (
     Disk,
     look_around,
+    pinned,
     read_trusted,
     trust,
     trusted_file,
@@ -65,14 +66,14 @@ def test_trust_holds_until_the_manifest_or_the_program_changes(
 ) -> None:
     folder = put(tmp_path / "project" / ".pi" / "extensions" / "a", "a")
 
-    trust(around(tmp_path, environ).found, environ)
+    trust([pinned(one) for one in around(tmp_path, environ).found], environ)
     assert [one.status for one in around(tmp_path, environ).found] == ["served"]
     assert trusted_file(environ).stat().st_mode & 0o777 == 0o600
 
     (folder / "run.py").write_text("print('another')\n")
     assert [one.status for one in around(tmp_path, environ).found] == ["untrusted"]
 
-    trust(around(tmp_path, environ).found, environ)
+    trust([pinned(one) for one in around(tmp_path, environ).found], environ)
     assert [one.status for one in around(tmp_path, environ).found] == ["served"]
     assert len(read_trusted(environ)) == 1
 
@@ -81,11 +82,27 @@ def test_trust_holds_until_the_manifest_or_the_program_changes(
     assert [one.status for one in around(tmp_path, environ).found] == ["untrusted"]
 
 
+def test_what_is_trusted_is_what_was_shown_and_not_what_came_since(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    folder = put(tmp_path / "project" / ".pi" / "extensions" / "a", "a")
+    [found] = around(tmp_path, environ).found
+    shown = pinned(found)
+
+    (folder / "run.py").write_text("print('another')\n")
+    trust([shown], environ)
+    assert [one.status for one in around(tmp_path, environ).found] == ["untrusted"]
+
+    (folder / "extension.json").write_text('{"name": "a", "version": "2", "command": ["sh"]}')
+    with pytest.raises(ConfigError, match="has changed meanwhile"):
+        pinned(found)
+
+
 def test_a_file_of_trust_that_others_may_write_or_that_is_wrong_is_refused(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     put(tmp_path / "project" / ".pi" / "extensions" / "a", "a")
-    trust(around(tmp_path, environ).found, environ)
+    trust([pinned(one) for one in around(tmp_path, environ).found], environ)
 
     trusted_file(environ).chmod(0o666)
     with pytest.raises(ConfigError, match="can be written by others"):
