@@ -292,6 +292,30 @@ class Hooked:
         if one is not None:
             one.stop(reason)
 
+    # What extensions do themselves.
+
+    def before(
+        self, event: str, data: bytes, judged: int, asker: str, done: Callable[[Outcome], None]
+    ) -> Run | None:
+        """Return the run that asks about something which an extension wants, to be started; None where nobody minds.
+
+        Whoever wants it is not asked. `judged` is the frame of its wish.
+        """
+        line = [hook for hook in self.lines.get(event, ()) if hook.owner != asker]
+        if not line:
+            return None
+        steps = pipeline(POINTS[event], line, data, self.breaker, self._rules())
+        about = Call(self._session, words.HOST_CALL, b"{}", seq=judged)
+        return Run(self._session, steps, peer_of=self._peer_of, judged=judged, about=about, done=done)
+
+    def tell_of(self, event: str, data: bytes) -> None:
+        """Tell every extension that has a hook for it, and is there."""
+        message = jsonrpc.notification(words.EVENT, hook_words.event_params(event, data))
+        for hook in self.lines.get(event, ()):
+            peer = self._peer_of(hook.owner)
+            if peer is not None and peer.is_ready:
+                peer.notify(message, words.EVENT)
+
     # Events of a Pi core.
 
     def asked(self, request: Request) -> None:
@@ -342,11 +366,7 @@ class Hooked:
         if point is None or point.sender == "gateway":
             # What the gateway sees itself it has told itself, once.
             return
-        message = jsonrpc.notification(words.EVENT, bytes(envelope.params))
-        for hook in self.lines.get(asked.event, ()):
-            peer = self._peer_of(hook.owner)
-            if peer is not None and peer.is_ready:
-                peer.notify(message, words.EVENT)
+        self.tell_of(asked.event, bytes(asked.data))
 
     def _pressed(self, envelope: Envelope, data: bytes) -> None:
         """A key was pressed: whose shortcut it is hears of it, and nobody else."""

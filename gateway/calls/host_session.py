@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from gateway.calls.call import Call, Reply
+from gateway.calls.session_events import after, before, instead
 from gateway.protocol.errors import Fault
 from gateway.sessions import format as session_format
 from gateway.sessions import ops
@@ -31,10 +32,12 @@ from gateway.sessions.format import SessionError
 from gateway.sessions.tree import TreeError
 
 if TYPE_CHECKING:
+    from gateway.calls.hook_run import Run
     from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Keeper
     from gateway.calls.session import Session
+    from gateway.hooks.pipeline import Outcome
 
 NAME = "session"
 """The host call, and the name of the frames that it leaves."""
@@ -74,7 +77,9 @@ class HostSession:
         """The frame with which the session last became another one."""
         self._queue: deque[SessionCall] = deque()
         self._is_busy = False
-        """Whether a file is being read: what else is asked waits, so that all happens in one order."""
+        """Whether a file is being read, or hooks are asked: what else is asked waits, so that all happens in one order.
+        """
+        self._run: Run | None = None
         self._record(
             {
                 "event": "begun", "seed": beginning.seed, "at_ms": beginning.at_ms, "cwd": beginning.cwd,
@@ -122,28 +127,63 @@ class HostSession:
                 self._begin(call)
 
     def _begin(self, call: SessionCall) -> None:
-        hosted = self._at_work = call.hosted
+        hosted = call.hosted
         try:
             self._check(hosted)
             op = ops.read(hosted.params)
-            at_ms = self.conversation.beginning.at_ms + hosted.at // _MS
-            result = self.conversation.serve(op, at_ms, f"{hosted.peer.name} {hosted.life} {hosted.call_id}")
         except StaleError as stale:
             self._end(hosted, _stale(stale))
         except ops.OpError as error:
             self._end(hosted, _refused("bad_params", str(error)))
+        else:
+            self._ask_hooks(call, op)
+
+    def _ask_hooks(self, call: SessionCall, op: ops.Op) -> None:
+        """Let extensions that mind have their say, and do it then."""
+        hosted, hooked = call.hosted, self._session.hooked
+        about = before(op, self.conversation.tree.leaf)
+        run = None
+        if hooked is not None and about is not None:
+            event, data = about
+            run = hooked.before(
+                event, data, hosted.seq, hosted.peer.name, lambda outcome: self._heard(call, op, outcome)
+            )
+        if run is None:
+            self._do(call, op)
+        else:
+            self._is_busy, self._run = True, run
+            run.start()
+
+    def _heard(self, call: SessionCall, op: ops.Op, outcome: Outcome) -> None:
+        """Hooks have been asked about an operation."""
+        self._is_busy, self._run = False, None
+        if not call.is_wanted:
+            pass
+        elif outcome.stops:
+            said = {"session": self.conversation.info, "cancelled": True, "reason": outcome.reason}
+            call.hosted.ended(Reply(result=_encode(said)))
+        else:
+            self._do(call, instead(op, outcome.answer))
+        self._go_on()
+
+    def _do(self, call: SessionCall, op: ops.Op) -> None:
+        hosted = self._at_work = call.hosted
+        leaf = self.conversation.tree.leaf
+        try:
+            at_ms = self.conversation.beginning.at_ms + hosted.at // _MS
+            result = self.conversation.serve(op, at_ms, f"{hosted.peer.name} {hosted.life} {hosted.call_id}")
         except TreeError as error:
             self._end(hosted, _refused(error.reason, str(error)))
         except StoreError as error:
             self._end(hosted, _broken(error))
         else:
             if isinstance(result, Done):
-                self._done(hosted, result)
+                self._done(hosted, result, op, leaf)
                 return
             self._is_busy = True
             if isinstance(result, Load):
                 wanted = result
-                self._keeper.load(result.target, lambda found: self._loaded(call, wanted, found))
+                self._keeper.load(result.target, lambda found: self._loaded(call, op, wanted, found))
             else:
                 self._list(call, result)
 
@@ -177,7 +217,7 @@ class HostSession:
             )
             raise StaleError(why, info)
 
-    def _loaded(self, call: SessionCall, load: Load, found: Loaded | StoreError) -> None:
+    def _loaded(self, call: SessionCall, op: ops.Op, load: Load, found: Loaded | StoreError) -> None:
         hosted = call.hosted
         self._is_busy = False
         if isinstance(found, StoreError):
@@ -191,7 +231,8 @@ class HostSession:
             except SessionError as error:
                 self._end(hosted, _refused("bad_session", f"`{found.file}` is {error}"))
             else:
-                self._done(hosted, self.conversation.loaded(load, found.file, file, found.notes))
+                done = self.conversation.loaded(load, found.file, file, found.notes)
+                self._done(hosted, done, op, None)
         self._go_on()
 
     def _list(self, call: SessionCall, listing: Listing) -> None:
@@ -210,7 +251,8 @@ class HostSession:
 
         self._keeper.list(listing.limit, listed)
 
-    def _done(self, hosted: Hosted, done: Done) -> None:
+    def _done(self, hosted: Hosted, done: Done, op: ops.Op, leaf: str | None) -> None:
+        """An operation is done, which began at `leaf`: say so in a frame, and to all who want to know."""
         if done.wrote or done.moved or done.why is not None:
             conversation = self.conversation
             facts: dict[str, Any] = {
@@ -223,6 +265,9 @@ class HostSession:
             if done.why is not None:
                 self._replaced = seq
         hosted.ended(Reply(result=_encode(done.output)))
+        hooked, told = self._session.hooked, after(op, done, leaf, self.conversation)
+        if hooked is not None and told is not None:
+            hooked.tell_of(*told)
 
     def _end(self, hosted: Hosted, fault: Fault) -> None:
         hosted.ended(Reply(fault=fault))
@@ -231,6 +276,8 @@ class HostSession:
         """The agent's session ends: say where this one stands, and let go of its file."""
         conversation = self.conversation
         self._queue.clear()
+        if self._run is not None:
+            self._run.stop("the session has ended")
         self._record(
             {
                 "event": "ended", **conversation.info, "entries": len(conversation.tree.entries),

@@ -128,6 +128,8 @@ class Conversation:
         self._seen = seen
         self._most_bytes = most_bytes
         self._hash = BranchHash(seen)
+        self._model: dict[str, str] | None = None
+        self._model_at: tuple[Tree, str | None] | None = None
         ids = Ids(beginning.seed)
         header = header_of(ids.session(beginning.at_ms), beginning.at_ms, beginning.cwd)
         self._enter(Tree(header, ids=ids), is_written=False)
@@ -157,8 +159,13 @@ class Conversation:
     @property
     def model(self) -> dict[str, str] | None:
         """The model at the leaf."""
-        model = self.tree.settings.model
-        return None if model is None else {"provider": model.provider, "model_id": model.id}
+        key = self.tree, self.tree.leaf
+        if self._model_at != key:
+            # Every call is told of it, and to find it out is to look at the whole branch.
+            model = self.tree.settings.model
+            self._model = None if model is None else {"provider": model.provider, "model_id": model.id}
+            self._model_at = key
+        return self._model
 
     @property
     def branch_hash(self) -> str:

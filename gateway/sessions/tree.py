@@ -74,6 +74,8 @@ class Tree:
         self.by_id: dict[str, Entry] = {}
         self.labels: dict[str, Label] = {}
         self.leaf: str | None = None
+        self.name: str | None = None
+        """What people call the session: the last name given in the file, on whatever branch."""
         for entry in entries:
             self.add(entry)
 
@@ -82,7 +84,9 @@ class Tree:
         self.entries.append(entry)
         self.by_id[entry.id] = entry
         self.leaf = entry.id
-        if entry.type == LABEL:
+        if entry.type == INFO:
+            self.name = text(entry.fields, "name").strip(BLANKS) or None
+        elif entry.type == LABEL:
             target, label = text(entry.fields, "targetId"), text(entry.fields, "label")
             if label:
                 self.labels[target] = Label(label, entry.timestamp)
@@ -135,14 +139,6 @@ class Tree:
         for node in nodes.values():
             node.children.sort(key=lambda child: milliseconds(child.entry.timestamp) or 0)
         return roots
-
-    @property
-    def name(self) -> str | None:
-        """What people call the session: the last name given in the file, on whatever branch."""
-        for entry in reversed(self.entries):
-            if entry.type == INFO:
-                return text(entry.fields, "name").strip(BLANKS) or None
-        return None
 
     @property
     def settings(self) -> Settings:

@@ -244,13 +244,13 @@ class PiServer:
         if isinstance(asked, Fault):
             self._refuse(said, id_, asked)
             return
-        effects = self.extension.ask_hook(asked.event, asked.data, FOREVER)
+        effects = self.extension.ask_hook(asked.event, asked.data, FOREVER, self._context_for(id_))
         self._ask(said, _Open(id_, _hook_answer, None), effects)
 
     def _tell(self, said: Said, params: bytes) -> None:
         asked = events.read_event(params)
         if not isinstance(asked, Fault):
-            effects = self.extension.tell(asked.event, asked.data)
+            effects = self.extension.tell(asked.event, asked.data, self._context_for(None))
             # Of what it has no hook for any more, it is not told.
             self._do(said, [] if isinstance(effects, Fault) else effects)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.config.peer import PeerConfig
 from gateway.policy.model import Policy
 from gateway.sessions import format as session_format
 from gateway.sessions.tree import Tree
 from tests.gateway.calls.host_kit import TableKeeper
-from tests.gateway.calls.kit import Client, Message
+from tests.gateway.calls.kit import Client, Desk, Message, Service
 from tests.gateway.calls.pi.kit import REGISTER
-from tests.gateway.calls.pi.test_server import Helper, desk_of
+from tests.gateway.calls.pi.test_server import Helper
 
 FLAGS = [{"name": "plan", "type": "boolean", "default": True}, {"name": "model"}]
 OFFER = {**REGISTER, "capabilities": ["session"], "flags": FLAGS}
@@ -19,13 +20,21 @@ OFFER = {**REGISTER, "capabilities": ["session"], "flags": FLAGS}
 class Talk:
     """An extension in a session, and its core."""
 
-    def __init__(self, *, ui: bool = False) -> None:
+    def __init__(self, *, ui: bool = False, hooks: tuple[str, ...] = ()) -> None:
+        """`hooks` are the events that another extension has hooks for."""
         self.helper = Helper(OFFER)
-        desk = desk_of(self.helper)
+        self.other = Helper(
+            {**REGISTER, "name": "other", "tools": [], "slash_commands": [], "event_hooks": list(hooks)}
+        )
+        services: dict[str, Service] = {"helper": self.helper, **({"other": self.other} if hooks else {})}
+        peers = {name: PeerConfig(command=["x"], dialect="pi") for name in services}
+        desk = Desk(services, peers=peers)
         self.keeper = desk.host.keeps = TableKeeper()
         desk.host.policy = Policy(mode="permissive", deny_caps=())
         capabilities: Message = {"elicitation": {}} if ui else {}
         self.core: Client = desk.core(capabilities=capabilities)
+        if hooks:
+            self.other.hears("event_hook")
         self.started = self.helper.hears("event_hook")["payload"]
         self._count = 0
 
@@ -186,3 +195,60 @@ def test_sessions_are_listed() -> None:
     talk.keeper.reads()
     talk.helper.desk.settle()
     assert talk.answer() == {"sessions": [{"file": next(iter(talk.keeper.files))}]}
+
+
+def test_another_extension_can_cancel_what_would_replace_the_session() -> None:
+    talk = Talk(hooks=("session_before_switch", "session_before_fork", "session_switch", "session_fork"))
+    first = talk.gets("append_entry", custom_type="x")
+    talk.asks("new")
+    talk.asks("append_entry", custom_type="waits")
+    assert talk.helper.heard == []
+    asked = talk.other.hears("event_hook")
+    assert (asked["payload"]["event"], asked["payload"]["data"]["reason"]) == ("session_before_switch", "new")
+    assert asked["payload"]["context"]["session"] == first["session"]
+    answer: Message = {
+        "event": "session_before_switch",
+        "data": {"result": {"cancel": True, "reason": "not now"}},
+    }
+    talk.other.pi("event_hook", answer, asked["id"])
+    assert talk.answer() == {"session": first["session"], "cancelled": True, "reason": "not now"}
+    assert talk.answer()["session"]["id"] == first["session"]["id"]
+
+    talk.asks("fork", entry_id=first["id"], position="at")
+    asked = talk.other.hears("event_hook")
+    assert asked["payload"]["data"] == {"entryId": first["id"], "position": "at"}
+    talk.other.pi("event_hook", {"event": "session_before_fork", "data": {}}, asked["id"])
+    forked = talk.answer()["session"]
+    told = talk.other.hears("event_hook")["payload"]
+    assert (told["event"], told["data"]["session"], told["data"]["reply"]) == ("session_fork", forked, False)
+    assert told["context"]["session"] == forked
+
+
+def test_a_hook_puts_its_own_summary_in_the_place_of_a_compaction_and_one_that_hangs_stops_nothing() -> None:
+    talk = Talk(hooks=("session_before_compact", "session_compact", "session_tree", "session_before_tree"))
+    entry = talk.gets("append_entry", custom_type="x")["id"]
+    talk.asks("compact", summary="mine", first_kept_entry_id=entry)
+    asked = talk.other.hears("event_hook")
+    better = {"compaction": {"summary": "better", "firstKeptEntryId": entry, "tokensBefore": 7}}
+    talk.other.pi("event_hook", {"event": "session_before_compact", "data": {"result": better}}, asked["id"])
+    made = talk.answer()["id"]
+    told = talk.other.hears("event_hook")["payload"]["data"]["compactionEntry"]
+    assert (told["id"], told["summary"], told["tokensBefore"]) == (made, "better", 7)
+
+    talk.asks("navigate", target_id=entry, summary="left")
+    assert talk.other.hears("event_hook")["payload"]["data"]["preparation"]["oldLeafId"] == made
+    talk.helper.desk.passes(0.6)
+    assert talk.answer()["cancelled"] is False
+    told = talk.other.hears("event_hook")["payload"]
+    assert (told["event"], told["data"]["summaryEntry"]["summary"]) == ("session_tree", "left")
+    assert talk.other.hears("event_hook")["payload"]["event"] == "cancel"
+    decisions = [frame.name for frame in talk.helper.desk.host.taps[0].frames if frame.kind == "hook"]
+    assert decisions == ["session_before_compact", "session_before_tree"]
+
+
+def test_who_asks_is_not_asked_itself() -> None:
+    talk = Talk()
+    talk.helper.register = {**OFFER, "event_hooks": ["session_before_switch"]}
+    talk.helper.pi("register", talk.helper.register, "r2")
+    talk.helper.heard.clear()
+    assert talk.gets("new")["cancelled"] is False

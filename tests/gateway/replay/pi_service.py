@@ -72,6 +72,7 @@ class PiWire(Wire):
         self.types: dict[str, str] = {}
         """What was asked under each id."""
         self.is_registered = False
+        self._hooks = 0
         self._heard: list[Message] = []
         self._waiting: list[bytes] = []
 
@@ -97,7 +98,9 @@ class PiWire(Wire):
         self._carry(self.server.expired(self.service.now()))
         heard, self._heard = self._heard, []
         for message in heard:
-            if message["type"] in METHODS:
+            if message["type"] == "event_hook" and message["payload"]["event"].startswith("session_before_"):
+                self._minds(message)
+            elif message["type"] in METHODS:
                 self.types[message["id"]] = message["type"]
                 meta = {"progressToken": message["id"]}
                 asked = {"id": message["id"], "method": METHODS[message["type"]], "params": {"_meta": meta}}
@@ -118,8 +121,22 @@ class PiWire(Wire):
             "capabilities": ["read", "write", "ui", "env", "tool", "session"],
             "tools": [{"name": name, "parameters": {"type": "object"}} for name in tools],
             "slash_commands": [{"name": f"p{at}"} for at in pages],
+            "event_hooks": [
+                "session_before_switch",
+                "session_before_tree",
+                "session_before_fork",
+                "session_fork",
+            ],
         }
         self._says("register", offer, "r")
+
+    def _minds(self, message: Message) -> None:
+        """Answer a hook: with no opinion, with a no, or never."""
+        self._hooks += 1
+        if self._hooks % 5 != 3:
+            data = {"result": {"cancel": True}} if self._hooks % 5 == 4 else {}
+            event: str = message["payload"]["event"]
+            self._says("event_hook", {"event": event, "data": data}, message["id"])
 
     def _answers(self, message: Message) -> None:
         id_ = str(message["id"])
