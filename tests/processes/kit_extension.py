@@ -7,7 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from adapters import kit
+
+
+class ToolEvent(msgspec.Struct, rename="camel"):
+    """What is read of a `tool_call`."""
+
+    tool_name: str
+    input: dict[str, Any]
+
 
 app = kit.App("kitten", "1.0")
 told = Path(sys.argv.pop(1))
@@ -81,6 +91,14 @@ def greet(words: str) -> str:
 @app.on("session_start")
 def start() -> None:
     tell("session_start")
+
+
+@app.on("tool_call")
+def guard(event: ToolEvent) -> dict[str, Any] | None:
+    text = event.input.get("text")
+    if text == "no":
+        return {"block": True, "reason": f"{event.tool_name} is not for today"}
+    return {"input": {**event.input, "text": "changed"}} if text == "change" else None
 
 
 @app.on("session_shutdown")

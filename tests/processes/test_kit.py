@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes.gateway_kit import Client, Message, eventually, house, run, text_of
+from tests.processes.gateway_kit import Client, Message, echo, eventually, house, run, text_of
 from transports.base import TransportError
 from transports.unix import connect_unix
 from transports.ws_client import connect_websocket
@@ -66,6 +66,20 @@ def test_a_core_gets_the_same_of_an_extension_in_either_dialect(tmp_path: Path) 
     assert by_pi == by_mcp
     assert by_mcp[2]["structuredContent"] == {"sum": "3 km"}
     assert by_mcp[5]["_meta"]["tieline/error"] == {"code": "internal"}
+
+
+def test_a_hook_of_an_extension_blocks_and_changes_the_calls_of_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        command = [sys.executable, EXTENSION, str(tmp_path / "told"), "--dialect", "pi"]
+        peers: dict[str, Message] = {"kitten": {"command": command, "dialect": "pi"}, "good": echo()}
+        async with house(tmp_path, peers) as here:
+            core = await here.core()
+            blocked = await core.tool("good__echo", text="no")
+            assert "good__echo is not for today" in str(blocked)
+            assert text_of(await core.tool("good__echo", text="change")) == "changed"
+            assert text_of(await core.tool("good__echo", text="yes")) == "yes"
+
+    run(main())
 
 
 @asynccontextmanager
