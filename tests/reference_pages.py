@@ -1,4 +1,5 @@
-"""Writes the pages of `docs/reference` that say what the code says: every setting, every command, every message of Pi.
+"""Writes the pages of `docs/reference` that say what the code says: every setting, every command, every message and
+host call of Pi.
 
 `python -m tests.reference_pages` writes them; a test fails while they are not what this would write.
 """
@@ -21,6 +22,7 @@ from gateway.config.peer import INHERITED_ENV, INHERITED_PROXIES
 from gateway.config.reading import Field, describe, fields_of
 from gateway.protocol import pi_schema
 from gateway.protocol.pi_messages import PAYLOADS
+from tests.reference_host_calls import page as host_calls
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOT_EDITED = "<!-- Written by `make reference`; edit the code instead. -->"
@@ -171,9 +173,15 @@ def pi_schema_file() -> str:
     return json.dumps(pi_schema.schema(), indent=2) + "\n"
 
 
+def host_calls_page() -> str:
+    """Return the page of every host call."""
+    return host_calls(NOT_EDITED)
+
+
 PAGES = {
     "config.md": config_page,
     "commands.md": commands_page,
+    "host-calls.md": host_calls_page,
     "pi-protocol.md": pi_page,
     "pi-protocol.json": pi_schema_file,
 }

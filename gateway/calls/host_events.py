@@ -37,7 +37,7 @@ class Emit(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="emit"
     """Tell everybody who has subscribed, also oneself."""
 
     event: _Name
-    data: msgspec.Raw = msgspec.Raw(b"null")
+    data: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
 
 
 class Subscribe(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="subscribe"):

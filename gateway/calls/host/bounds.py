@@ -21,6 +21,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     write_bytes: int = 8 * MIB
     """Of what one call writes."""
     copy_bytes: int = 256 * MIB
+    """Of a file that is copied."""
     entries: int = 10_000
     """Of a directory that is listed."""
 
@@ -34,19 +35,24 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Where the call names no time of its own."""
 
     request_bytes: int = 8 * MIB
+    """Of the body of a request."""
     response_bytes: int = 8 * MIB
     """Of a body as it comes, and again of the same unpacked."""
     unpack_ratio: int = 100
     """Unpacked bytes for each byte that came, once there are more than `unpack_free`."""
     unpack_free: int = 64 * KIB
+    """Unpacked bytes that no ratio is asked of."""
     redirects: int = 3
+    """That are followed."""
     http_s: float = 30.0
+    """For a request with all of its redirects."""
 
     files: int = 20_000
     """That one search looks at."""
     search_bytes: int = 64 * MIB
     """That one search reads."""
     search_s: float = 30.0
+    """That one search takes."""
 
 
 USUAL: Final = Bounds()

@@ -37,7 +37,7 @@ MOST_HEADERS: Final = 100
 
 
 class HttpCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One request. Its body is text, or bytes as base64."""
+    """One request over HTTP. Its body is text, or bytes as base64."""
 
     url: Annotated[str, Meta(max_length=LONGEST_URL)]
     method: Method = "GET"

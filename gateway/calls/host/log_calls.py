@@ -26,7 +26,7 @@ class LogCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnvCall(msgspec.Struct, frozen=True, kw_only=True):
-    """Which variables are wanted: one, or several."""
+    """Variables of the gateway's environment: one, or several."""
 
     name: str | None = None
     names: Annotated[list[str], Meta(max_length=MOST_TARGETS)] | None = None
