@@ -16,6 +16,8 @@ MIB: Final = 1024 * KIB
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """The bounds of host calls. A call may ask for less, never for more."""
 
+    result_bytes: int = 15 * MIB
+    """Of an output as it is sent. Text that has to be escaped grows up to six times on the way."""
     read_bytes: int = 8 * MIB
     """Of a file that is given in one result."""
     write_bytes: int = 8 * MIB

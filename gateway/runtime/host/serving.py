@@ -79,13 +79,26 @@ class Serving:
             session=hosted.decision.facts.session,
         )
         try:
-            reply = Reply(result=_encode(await serve(self._connectors, work, self._emit)))
+            output = _encode(await serve(self._connectors, work, self._emit))
+            reply = (
+                Reply(result=output)
+                if len(output) <= work.bounds.result_bytes
+                else Reply(fault=_too_long(work))
+            )
         except HostFault as fault:
             reply = Reply(fault=fault.fault)
         except (TypeError, ValueError, RecursionError, OverflowError) as fault:
             why = f"what `{hosted.verb}` has given cannot be written: {fault}"
             reply = Reply(fault=Fault(code="internal", message=why, reason="bad_output", outcome="completed"))
         hosted.ended(reply)
+
+
+def _too_long(work: Work) -> Fault:
+    why = f"the output of `{work.method}` is longer than a message may be ({work.bounds.result_bytes} bytes)"
+    return Fault(
+        code="io", message=why, reason="too_large", outcome="completed", retryable=False,
+        advice="ask for less of it, or for chunks", details={"errno": "EFBIG"},
+    )  # fmt: skip
 
 
 class Desk:
