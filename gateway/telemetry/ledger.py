@@ -113,7 +113,7 @@ class Ledger:
         """An extension has been allowed to say something here: in its own words, under the ids that we know."""
         source = msgspec.structs.replace(self._source, component="extension")
         self._entry(operation.start, said.level, log.clean(said.event), log.clean(said.message), operation.peer,
-                    _ids(operation), said.data or {}, source)  # fmt: skip
+                    _ids(operation), {**(said.data or {}), "seq": operation.seq}, source)  # fmt: skip
 
     def _decided(self, facts: Facts) -> None:
         """The policy, or somebody who was asked, has said what may happen."""

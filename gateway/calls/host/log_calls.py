@@ -12,6 +12,11 @@ from msgspec import Meta
 
 from gateway.policy.capability import MOST_TARGETS
 
+OURS: Final = (
+    "host_call.", "policy.", "hook.", "tool_call.", "slash_command.", "event_hook.", "request.", "extension.",
+    "messages.", "log.",
+)  # fmt: skip
+"""How the events begin that the gateway itself tells of: nobody else may seem to have."""
 MOST_ENTRY: Final = 64 * 1024
 """Bytes of the data of an entry."""
 

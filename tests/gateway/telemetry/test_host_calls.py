@@ -204,7 +204,7 @@ def test_an_entry_that_an_extension_logs_is_in_the_log_under_our_ids_and_its_nam
     lines = lines_of(session)
     [said] = [line for line in lines if line["event"] == "notes.saved"]
     assert (said["level"], said["message"], said["source"]["component"]) == ("warn", "saved", "extension")
-    assert said["data"] == {"n": 1, "api_key": "[REDACTED]"}
+    assert said["data"] == {"n": 1, "api_key": "[REDACTED]", "seq": call}
     assert (said["correlation"]["extension_id"], said["correlation"]["host_call_id"]) == ("notes", "host-1")
     assert "in confidence" not in json.dumps(lines)
 
