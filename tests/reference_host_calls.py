@@ -118,11 +118,12 @@ def page(not_edited: str) -> str:
 
 {not_edited}
 
-What an extension may ask of the gateway, by `host_call`. Whether it may is [decided first](../explanation/policy.md),
-by the capability that the gateway derives from `method` and `params`. Members that are not named here mean nothing.
-Every call ends once, with the output below or with an error. A call that is cancelled ends what it has begun, a command
-with everything that it started, also what has left its process group. `session` has
-[a page of its own](../explanation/sessions.md).
+What an extension may ask of the gateway, by `host_call`: what each takes and gives.
+[The way of one](../explanation/host-calls.md) is told elsewhere. Whether it may happen is
+[decided first](../explanation/policy.md), by the capability that the gateway derives from `method` and `params`.
+Members that are not named here mean nothing. Every call ends once, with the output below or with an error. A call that
+is cancelled ends what it has begun, a command with everything that it started, also what has left its process group.
+`session` has [a page of its own](../explanation/sessions.md).
 
 ## Errors
 
