@@ -70,7 +70,8 @@ def _add_explain(family: typer.Typer) -> None:
         env: Annotated[list[str] | None, typer.Option(help="A variable that it reads.")] = None,
         method: Annotated[str | None, typer.Option(help="The host call. Default: the usual one.")] = None,
         manifest: Annotated[
-            Path | None, typer.Option(metavar="FILE", help="`extension.json`, or a `pi.ext.cap.v1` manifest.")
+            Path | None,
+            typer.Option(metavar="FILE", help="`extension.json` or a manifest. Default: where it is found."),
         ] = None,
         signal: Annotated[
             list[str] | None,

@@ -17,6 +17,7 @@ from gateway.config import Config, find_config, load
 from gateway.config.mistakes import Report
 
 if TYPE_CHECKING:
+    from gateway.config.peer import PeerConfig
     from gateway.policy.capability import Need
     from gateway.policy.decide import Facts
     from gateway.policy.manifest import Declaration
@@ -70,8 +71,9 @@ def facts_of(
     from gateway.runtime.host.authority import roots_of
     from gateway.runtime.host.authority import signals as measured
 
-    declared = _declared(manifest, need)
-    program = _program(extension, config)
+    peer = _peer(extension, config)
+    declared = _declared(manifest, peer.wants if peer is not None else None, need)
+    program = _program(extension, peer)
     weighed = dict(measured(declared, program)) | dict(map(_signal, signals))
     root = roots_of(config)[0]
     found = read_grants(grants or grants_file(config))
@@ -97,9 +99,22 @@ def read_grants(path: Path) -> Any:
         raise CliError(f"`{path}` cannot be read: {error.strerror or error}", code=BAD_INPUT) from error
 
 
-def _declared(path: Path | None, need: Need) -> Declaration:
+def _peer(extension: str, config: Config) -> PeerConfig | None:
+    """What the extension runs as: a peer of the configuration, or one that is found as `tieline run` finds it."""
+    from gateway.runtime.extension_files import look_around
+
+    if (peer := config.peers.get(extension)) is not None:
+        return peer
+    found = next((one for one in look_around(config).found if one.name == extension), None)
+    return None if found is None else found.manifest.peer(found.path)
+
+
+def _declared(path: Path | None, wants: dict[str, Any] | None, need: Need) -> Declaration:
+    """What the extension declares: in a file, in its own manifest, or just what the call needs."""
     from gateway.policy.manifest import SCHEMA, Declaration, coarse, declaration
 
+    if path is None and wants is not None:
+        return declaration(wants)[0]
     if path is None:
         name = f"tool:{need.tool}" if need.capability == "tool" else need.capability
         sys.stderr.write(
@@ -119,10 +134,9 @@ def _declared(path: Path | None, need: Need) -> Declaration:
     return found
 
 
-def _program(extension: str, config: Config) -> Program:
+def _program(extension: str, peer: PeerConfig | None) -> Program:
     from gateway.runtime.host.identity import Program, Programs
 
-    peer = config.peers.get(extension)
     if peer is None:
         return Program("", 0)
     try:

@@ -78,6 +78,17 @@ def test_a_manifest_and_the_lack_of_anybody_to_ask_count(run: Run, tmp_path: Pat
     assert out.startswith("deny: tool:deploy for notes: no_ui, asked because prompt_required")
 
 
+def test_the_manifest_of_an_extension_that_is_found_counts_by_itself(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / ".pi" / "extensions" / "notes"
+    folder.mkdir(parents=True)
+    manifest = {"name": "notes", "version": "1", "command": ["notes"], "capabilities": ["read"]}
+    file(folder / "extension.json", json.dumps(manifest))
+    assert run("explain", "notes", "read", "--path", "a")[0] == 0
+    code, out, err = run("explain", "notes", "http", "--host", "a.b")
+    assert (code, out.partition("\n")[0]) == (1, "deny: http for notes: undeclared")
+    assert "taken as declared" not in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
