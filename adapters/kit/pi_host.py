@@ -156,9 +156,13 @@ class PiCourse:
             return {"roots": [_root(Path(cwd))] if isinstance(cwd, str) and Path(cwd).is_absolute() else []}
         if method == "sampling":
             raise ToolError("denied", "a Pi host lends no model: there is no sampling in its protocol")
-        about: Json = {"tool_call_id": self._key} if self._kind != "event_id" else {}
-        context = about | ({"lane": self.lane} if self.lane else {})
-        return await self._host_calls.call(method, params, timeout_s, on_chunk, context)
+        context: Json = {"tool_call_id": self._key} if self._kind != "event_id" else {}
+        context |= {name: self.facts[name] for name in ("lane", "session") if self.facts.get(name)}
+        output = await self._host_calls.call(method, params, timeout_s, on_chunk, context)
+        if method == "session" and isinstance(output.get("session"), dict):
+            # Whoever has replaced the session goes on in the one that is there now; others hear that theirs is over.
+            self.facts["session"] = output["session"]
+        return output
 
     async def fill_in(self, message: str, form: Json) -> Json:
         """Put a form to a person, one question for each member."""

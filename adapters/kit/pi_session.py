@@ -89,7 +89,8 @@ class PiSession:
                 "tool_call_id", body.call_id, message.id, self._tool(message.id, body), _members(body.context)
             )
         elif isinstance(body, SlashCommand):
-            self._start("slash_command_id", message.id, message.id, self._command(message.id, body), {})
+            work = self._command(message.id, body)
+            self._start("slash_command_id", message.id, message.id, work, _context(message))
         elif isinstance(body, EventHook):
             self._event(message, body)
         elif isinstance(body, HostResult):
@@ -206,14 +207,13 @@ class PiSession:
                 self._cancel(*call)
             return
         if body.event == "session_start":
-            self._facts = data
+            self._facts = data | _context(message)
         elif body.event == "session_shutdown":
             self._last = message.id
         wants_answer = data.pop("reply", True) is not False
         if body.event in self.app.handlers:
             work = self._hook(message.id, body.event, data, wants_answer=wants_answer)
-            context: Any = data.get("context", {})
-            self._start("event_id", message.id, message.id, work, table_of(context))
+            self._start("event_id", message.id, message.id, work, _context(message))
         elif wants_answer:
             self.send(message.id, EventHook(event=body.event))
 
@@ -302,6 +302,11 @@ class PiSession:
 def table_of(value: object) -> Json:
     """An object; an empty one for everything else."""
     return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def _context(message: Message) -> Json:
+    """Return what the host tells with a command or an event, whose payloads have a context beside what v1 names."""
+    return table_of(_members(message.payload).get("context", {}))
 
 
 def _members(value: Raw | UnsetType) -> Json:

@@ -82,6 +82,15 @@ async def shell(host: kit.Host) -> list[Any]:
     return [said, code]
 
 
+@app.tool
+async def move(ctx: kit.Context) -> list[str]:
+    """Go to another session, and on from there."""
+    first = await ctx.host.call("session", {"op": "append_entry", "custom_type": "a"})
+    await ctx.host.call("session", {"op": "new"})
+    second = await ctx.host.call("session", {"op": "append_entry", "custom_type": "b"})
+    return [first["session"]["id"], second["session"]["id"], ctx.facts["session"]["id"]]
+
+
 @app.command
 def greet(words: str) -> str:
     """Greet."""

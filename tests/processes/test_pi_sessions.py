@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,28 @@ def test_a_session_is_kept_is_resumed_and_comes_out_of_its_recording_the_same(tm
             core.close()
 
     run(later())
+
+
+def test_an_extension_of_the_kit_goes_on_in_the_session_that_it_has_gone_to(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("kit_extension.py")),
+        str(tmp_path / "told"),
+        "--dialect",
+        "pi",
+    ]
+    peers: dict[str, Message] = {"kitten": {"command": command, "dialect": "pi"}, "good": echo()}
+
+    async def main() -> list[str]:
+        async with house(tmp_path, peers, extensions=settings(tmp_path)) as here:
+            core = await here.core()
+            answer = (await core.tool("kitten__move"))["result"]
+            assert not answer.get("isError"), answer
+            core.close()
+            return [block["text"] for block in answer["content"]]
+
+    said = json.loads(run(main())[0])
+    assert said[0] != said[1] == said[2]
 
 
 def test_where_no_file_can_be_written_an_extension_hears_so_and_the_session_goes_on(tmp_path: Path) -> None:
