@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec import Raw
 
-from gateway.calls.pi.extras import Extras, read_extras
 from gateway.calls.pi.words import OFFER
 
 if TYPE_CHECKING:
+    from gateway.calls.pi.extras import Extras
     from gateway.policy.manifest import Declaration, ManifestError
 
 _table = msgspec.json.Decoder(dict[str, Raw])
@@ -67,6 +67,9 @@ class Registered:
     @cached_property
     def extras(self) -> Extras:
         """What it has declared beside tools, commands and hooks."""
+        # Here, as below.
+        from gateway.calls.pi.extras import read_extras
+
         return read_extras(self.payload)
 
     @cached_property
