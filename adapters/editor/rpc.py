@@ -19,7 +19,7 @@ OnNotice: TypeAlias = Callable[[str, list[Any]], None]
 READ_BYTES: Final = 64 * 1024
 MOST_BYTES: Final = 64 * 1024 * 1024
 """The longest message that is taken."""
-ANSWER_S: Final = 5.0
+ANSWER_S = 5.0
 """How long the editor may take. It answers within a millisecond, unless it waits for a key."""
 _REQUEST, _RESPONSE = 0, 1
 
@@ -53,7 +53,7 @@ class Rpc:
         self._count = 0
         self._task = asyncio.get_running_loop().create_task(self._read())
 
-    async def request(self, method: str, *params: Any, within_s: float = ANSWER_S) -> Any:
+    async def request(self, method: str, *params: Any, within_s: float | None = None) -> Any:
         """Ask and wait for the answer.
 
         Raises `kit.ToolError`: `io` where the other side has gone, `timeout` where it does not answer, `internal` with
@@ -66,7 +66,7 @@ class Rpc:
         number = self._count
         self._write([_REQUEST, number, method, list(params)])
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(ANSWER_S if within_s is None else within_s):
                 return await waiting
         except TimeoutError:
             raise kit.ToolError(

@@ -151,8 +151,13 @@ def test_whoever_has_not_the_token_or_is_a_web_page_is_not_let_in(tmp_path: Path
                     await connect_websocket(url, Heard(), headers=headers, origin=origin)
                 assert caught.value.reason == "denied"
                 assert lock.auth_token not in str(caught.value)
-            with pytest.raises(TransportError):
-                await connect_websocket(f"ws://localtest.invalid:{port}/", Heard(), headers=[token])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            head = f"GET / HTTP/1.1\r\nHost: example.com\r\n{upgrade}{key}{HEADER}: {lock.auth_token}\r\n\r\n"
+            writer.write(head.encode())
+            assert b" 403 " in await reader.readline()
+            writer.close()
             heard = Heard()
             link = await connect_websocket(url, heard, headers=[token])
             link.send(

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from adapters import kit
+from adapters.editor import rpc
 from adapters.editor.neovim import Neovim
 from adapters.editor.root import Root
 from adapters.editor.server import build
@@ -303,12 +304,16 @@ def test_two_proposals_are_decided_each_for_itself(tmp_path: Path) -> None:
     run(work())
 
 
-def test_an_editor_that_waits_for_a_key_is_told_of_and_works_again(tmp_path: Path) -> None:
+def test_an_editor_that_waits_for_a_key_is_told_of_and_works_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work() -> None:
         async with desk(tmp_path) as (ext, somebody):
+            monkeypatch.setattr(rpc, "ANSWER_S", 0.2)
             await somebody.rpc.request("nvim_input", "r")
             blocked = await ext.call("open_files")
             assert (blocked.code, "waits for a key" in blocked.text) == ("timeout", True)
+            monkeypatch.undo()
             await somebody.rpc.request("nvim_input", "x")
             assert not (await ext.call("open_files")).is_error
 
@@ -353,9 +358,8 @@ def test_an_adapter_that_goes_takes_its_proposals_with_it(tmp_path: Path) -> Non
             editor = Neovim(Root(str(tmp_path)), nobody, socket=somebody.socket)
             call = asyncio.create_task(editor.show_diff("a.txt", "new\n", save=True))
             await somebody.until("&diff")
-            rpc = editor.rpc
-            assert rpc is not None
-            await rpc.close()
+            assert editor.rpc is not None
+            await editor.rpc.close()
             with pytest.raises(kit.ToolError):
                 await call
             await somebody.type(":w<CR>")
