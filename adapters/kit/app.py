@@ -68,14 +68,19 @@ class App:
         instructions: str = "",
         resources: Resources | None = None,
         needs: Sequence[str | Requirement] = (),
+        declares: Mapping[str, Any] | None = None,
     ) -> None:
-        """`needs` are the capabilities of its host calls, or requirements with a scope: a Pi host wants to know."""
+        """`needs` are the capabilities of its host calls, or requirements with a scope: a Pi host wants to know.
+
+        `declares` are further members of Pi's `register`: `shortcuts`, `flags`, `tool_renderers`, `providers`, …
+        """
         self.name = name
         self.version = version
         self.instructions = instructions
         self.needs = [
             need if isinstance(need, Requirement) else Requirement(capability=need) for need in needs
         ]
+        self.declares = dict(declares or {})
         self.tools: dict[str, Tool] = {}
         self.commands: dict[str, Command] = {}
         self.handlers: dict[str, Signature] = {}

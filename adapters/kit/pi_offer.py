@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def register(app: App) -> Register:
-    """Everything that an app offers."""
+def register(app: App) -> bytes:
+    """Everything that an app offers, as the payload of `register`."""
+    own = msgspec.structs.asdict(_register(app))
+    return _encode(app.declares | {name: value for name, value in own.items() if value is not UNSET})
+
+
+def _register(app: App) -> Register:
     needs = app.needs
     return Register(
         name=app.name,

@@ -189,7 +189,7 @@ class PiSession:
 
     def _register(self) -> None:
         self._registering = False
-        self.send(self.next_id(), pi_offer.register(self.app))
+        self._send(pi.raw(self.next_id(), "register", pi_offer.register(self.app)), may_drop=False)
 
     def _complain(self, what: str) -> None:
         sys.stderr.write(f"{self.app.name}: {what}\n")

@@ -59,7 +59,8 @@ def rooted(_: Json) -> Json:
 
 def make() -> kit.App:  # noqa: C901 - one of each
     needs = ["exec", kit.Requirement(capability="http", scope=kit.Scope(hosts=["example.com"]))]
-    app = kit.App("shop", "2.1", instructions="Sells.", needs=needs)
+    declares = {"shortcuts": [{"key": "ctrl+y", "description": "Buy"}]}
+    app = kit.App("shop", "2.1", instructions="Sells.", needs=needs, declares=declares)
 
     @app.tool(title="Order", read_only=False)
     async def order(ctx: kit.Context, what: Order, times: list[int], note: str | None = None) -> Order:

@@ -63,6 +63,8 @@ def test_whatever_is_said_in_pi_is_valid_by_the_protocols_own_schema(monkeypatch
                 "register", "tool_call", "tool_result", "slash_command", "slash_result", "event_hook", "host_call",
                 "host_result", "log", "error",
             }  # fmt: skip
+            register = next(message["payload"] for message in said if message["type"] == "register")
+            assert register["shortcuts"] == [{"key": "ctrl+y", "description": "Buy"}]
             asked = next(message["payload"] for message in said if message["type"] == "host_call")
             assert asked["capability"] == "ui"
             call_of = next(m for m in said if m["type"] == "tool_call" and m["payload"]["name"] == "ask")
