@@ -7,6 +7,7 @@ and that whatever is no clear yes is none. What follows from an answer is `polic
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_PROMPTS: Final = 16
 """Questions that are open in one session; who comes then is refused."""
+MOST_REFUSALS: Final = 3
+"""Questions about one capability of one extension that come to nothing; it is asked no fourth time in the session."""
 LONGEST: Final = 600
 """Characters of what a call wants to do that are shown."""
 CHOICES: Final[dict[str, tuple[bool, Keep]]] = {
@@ -60,6 +63,7 @@ class Prompt:
     def answer(self, answer: Answer) -> None:
         """Tell all who wait."""
         self._prompts.end(self, "there is an answer")
+        self._prompts.count(self.key, answer)
         answer = msgspec.structs.replace(answer, shown=self.shown, by=self._prompts.surface.name)
         waiting, self.waiting = self.waiting, {}
         for at, then in enumerate(waiting.values()):
@@ -75,6 +79,7 @@ class Prompts:
         self.surface = surface
         self._timeout_s = timeout_s
         self._open: dict[tuple[str, ...], Prompt] = {}
+        self._refused: Counter[tuple[str, ...]] = Counter()
 
     def can_be_asked(self, call: Call | None) -> bool:
         """Whether a person could answer now."""
@@ -87,7 +92,7 @@ class Prompts:
         if prompt is not None:
             prompt.waiting[hosted] = then
             return prompt
-        if len(self._open) >= MOST_PROMPTS:
+        if len(self._open) >= MOST_PROMPTS or self._refused[key] >= MOST_REFUSALS:
             then(Answer(allowed=None, by=self.surface.name))
             return None
         asked = _request(title_of(decision), message_of(decision, hosted.params))
@@ -100,6 +105,13 @@ class Prompts:
             hosted, asked, params, "", lambda output: prompt.answer(answer_of(output))
         )
         return prompt if prompt.waiting else None
+
+    def count(self, key: tuple[str, ...], answer: Answer) -> None:
+        """Take note of an answer: nobody is to be asked until he says yes."""
+        if answer.allowed:
+            self._refused.pop(key, None)
+        else:
+            self._refused[key] += 1
 
     def end(self, prompt: Prompt, why: str) -> None:
         """A question is not open any more."""

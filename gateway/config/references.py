@@ -109,10 +109,16 @@ class Resolver:
             return {key: self._entry(item, (*path, key)) for key, item in table.items()}
         if isinstance(value, list):
             items = cast(list[object], value)
-            return [self._text(i, name, (*path, n)) if isinstance(i, str) else i for n, i in enumerate(items)]
+            return [
+                self._place(field, self._text(item, name, (*path, at))) if isinstance(item, str) else item
+                for at, item in enumerate(items)
+            ]
         if not isinstance(value, str):
             return cast(object, value)
-        text = self._text(value, name, path)
+        return self._place(field, self._text(value, name, path))
+
+    def _place(self, field: Field, text: str) -> str:
+        """A path from the directory of the file on, where the field is one."""
         return str(self._directory / Path(text).expanduser()) if field.marked("path") and text else text
 
     def _entry(self, value: object, path: KeyPath) -> object:

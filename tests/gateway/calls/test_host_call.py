@@ -208,6 +208,15 @@ class TestPrompts:
         assert result(helper)["error"]["details"]["reason"] == "prompt_timeout"
         assert not helper.desk.host.authorities[0].given
 
+    def test_nobody_is_asked_until_he_says_yes(self) -> None:
+        helper, core = begun(self.ASK)
+        for number in range(4):
+            asks(helper, f"h{number}")
+            if number < 3:
+                core.answers(core.gets("elicitation/create"), {"action": "decline"})
+            assert result(helper, f"h{number}")["error"]["code"] == "denied"
+        assert core.hears_nothing
+
     def test_with_nobody_to_ask_a_prompt_is_a_denial(self) -> None:
         helper, core = begun(self.ASK, capabilities={})
         asks(helper)

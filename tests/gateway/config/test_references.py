@@ -85,6 +85,13 @@ def test_references_are_resolved_wherever_a_peer_is_described() -> None:
     assert CANARY in config.secret_values()
 
 
+def test_places_begin_at_the_directory_of_the_file_also_in_lists(tmp_path: Path) -> None:
+    text = '[extensions]\nroots = ["src", "/abs", "${ROOT}"]\npaths = ["one"]\ngrants = "g.toml"\n'
+    extensions = read(text, tmp_path, ROOT="other").extensions
+    assert extensions.roots == [str(tmp_path / "src"), "/abs", str(tmp_path / "other")]
+    assert (extensions.paths, extensions.grants) == ([str(tmp_path / "one")], str(tmp_path / "g.toml"))
+
+
 def test_a_secret_is_read_from_a_file_beside_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{CANARY}\n")
 
