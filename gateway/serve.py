@@ -275,10 +275,11 @@ class Gateway:
         from gateway.config.diff import diff
         from gateway.config.load import load
 
-        if self.options.config_path is None:
+        if not self.options.can_reload:
             return
+        path = self.options.config_path
         try:
-            config = self._discovered(load(self.options.config_path))
+            config = self._discovered(load(path) if path is not None else Config())
             accepted = read_accepted(config)
         except (ConfigError, AcceptedError) as fault:
             tell(f"warning: the configuration stays as it was: {fault}")

@@ -34,3 +34,8 @@ class ServeOptions:
     """Show extensions' requests on the terminal that the gateway was started from."""
     insecure_loopback: bool = False
     """Ask for no token on loopback listeners."""
+
+    @property
+    def can_reload(self) -> bool:
+        """Whether there is anything to read again: a file, or extensions that may be others by now."""
+        return self.config_path is not None or self.discovers

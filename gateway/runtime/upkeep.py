@@ -37,7 +37,7 @@ class Upkeep:
         """
         options = self._gateway.options
         loop = asyncio.get_running_loop()
-        if options.config_path is not None:
+        if options.can_reload:
             loop.add_signal_handler(signal.SIGHUP, self._gateway.reload)
         if not options.stdio or options.ready_file is not None:
             try:
@@ -71,7 +71,7 @@ class Upkeep:
             task.cancel()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=2.0)
-        if self._gateway.options.config_path is not None:
+        if self._gateway.options.can_reload:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
         if self._control is not None:
             await self._control.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,24 @@ def test_an_extension_that_is_put_there_later_is_served_after_a_reload(
             assert text_of(await core.tool("echo", text="still here")) == "still here"
 
     run(main())
+
+
+def test_a_gateway_without_a_configuration_looks_again_on_sighup(tmp_path: Path) -> None:
+    env = installed(tmp_path, ["guard", "todo"])
+    extensions = Path(env["PI_CODING_AGENT_DIR"]) / "extensions"
+    (extensions / "guard").rename(tmp_path / "guard")
+
+    async def main() -> list[str]:
+        async with program(tmp_path, [*TIELINE, "run", "--extensions", "--stdio"], env) as (core, process):
+            await core.shake_hands()
+            assert [tool["name"] for tool in (await core.ask("tools/list"))["result"]["tools"]] == [
+                "todo_add"
+            ]
+            (tmp_path / "guard").rename(extensions / "guard")
+            process.send_signal(signal.SIGHUP)
+            await core.until(lambda: core.notes("notifications/tools/list_changed"))
+            listed = await core.ask("tools/list")
+        assert process.returncode == 0
+        return [tool["name"] for tool in listed["result"]["tools"]]
+
+    assert run(main()) == ["guard_rules", "todo_add"]
