@@ -85,7 +85,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         json: JsonOption = False,
     ) -> int:
-        """Read the log of what extensions did and what they were allowed.
+        """Read the log of what extensions did and may do.
 
         Filters go together. With --json, each line as it is. Ends with 1 if no line fits.
 

@@ -43,7 +43,7 @@ GrantsOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add `policy explain`, `test`, `replay` and `grants`."""
-    about = "Explain, test and replay decisions about extensions; list and revoke remembered answers."
+    about = "Explain, test and replay decisions about extensions."
     policy = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
     _add_explain(policy)
     _add_test(policy)

@@ -52,6 +52,7 @@ COMMANDS = [
     "demo", "run", "record", "replay", "verify", "faults", "check", "status", "recordings", "frames", "show", "doctor",
     "export", "import", "diff", "fork", "minimise", "rules", "conformance capture", "conformance check", "bench",
     "tools list", "tools diff", "tools accept", "extensions show", "extensions check", "extensions trust",
+    "policy explain", "policy test", "policy replay", "policy grants list", "policy grants revoke", "audit",
 ]  # fmt: skip
 
 
