@@ -104,7 +104,9 @@ def play_source(
     from gateway.serve import play_core
 
     options = ServeOptions(record_dir=target, is_one_recording=True, is_transparent=transparent)
-    config = replace(live, record=replace(live.record, enabled=True))
+    # Sessions that the recorded agent was in are somebody's: extensions get one that lasts as long as this.
+    unkept = replace(live.extensions, keep_sessions=False)
+    config = replace(live, record=replace(live.record, enabled=True), extensions=unkept)
     with telling(), bar("verifying") as shown:
         verifying = run(
             play_core(

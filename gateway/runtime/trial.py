@@ -79,7 +79,11 @@ async def try_peer(config: Config, name: str) -> PeerReport:
         config.peers[name], tools=ToolsConfig(), prefix=None, start="eager", scope="session", disabled=False
     )
     alone = msgspec.structs.replace(
-        config, peers={name: peer}, record=RecordConfig(enabled=False), catalog=CatalogConfig()
+        config,
+        peers={name: peer},
+        record=RecordConfig(enabled=False),
+        catalog=CatalogConfig(),
+        extensions=msgspec.structs.replace(config.extensions, keep_sessions=False),
     )
     world = World(alone, record_dir=None)
     exchange = Exchange(alone, world, version=__version__)

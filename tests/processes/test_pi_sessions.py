@@ -177,6 +177,9 @@ def test_a_replay_for_a_live_agent_gives_recorded_answers_and_touches_no_session
     assert again.texts == live, again.said
     assert report(tmp_path / "report.json")["verdict"] == "same"
     assert files(tmp_path / "state" / "sessions") == kept
+    verified = tieline("verify", recording, "--config", tmp_path / "tieline.toml", cwd=tmp_path)
+    assert verified.returncode in (0, 1), verified.stdout + verified.stderr
+    assert files(tmp_path / "state" / "sessions") == kept
     (second,) = (tmp_path / "again").iterdir()
     for each in (recording, second):
         driven = tieline("replay", each, "--drive", cwd=tmp_path)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from gateway.calls.peer_state import Peer
 from gateway.config.peer import PeerConfig
 from gateway.policy.model import Policy
 from gateway.sessions import format as session_format
@@ -252,3 +255,26 @@ def test_who_asks_is_not_asked_itself() -> None:
     talk.helper.pi("register", talk.helper.register, "r2")
     talk.helper.heard.clear()
     assert talk.gets("new")["cancelled"] is False
+
+
+def test_two_agents_that_share_an_extension_are_each_in_a_session_of_their_own() -> None:
+    helper = Helper(OFFER)
+    desk = Desk({"helper": helper}, peers={"helper": PeerConfig(command=["x"], dialect="pi", scope="shared")})
+    seeds = iter(("one", "two"))
+
+    def keeper(session: Any, peer: Peer) -> TableKeeper:
+        kept = TableKeeper()
+        kept.beginning = replace(kept.beginning, seed=next(seeds))
+        return kept
+
+    desk.host.keeper = keeper
+    first, second = desk.core(), desk.core()
+    helper.heard.clear()
+    told: list[Message] = []
+    for core in (first, second, first):
+        core.asks("tools/call", {"name": "search", "arguments": {}}, id=50 + len(told))
+        told.append(helper.hears("tool_call")["payload"]["context"]["session"])
+    assert told[0] == told[2]
+    assert told[0]["id"] != told[1]["id"]
+    begun = [[frame.x or {} for frame in tap.frames if frame.kind == "state"] for tap in desk.host.taps]
+    assert [[state["session"] for state in states] for states in begun] == [[told[0]["id"]], [told[1]["id"]]]
