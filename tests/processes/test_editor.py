@@ -37,13 +37,14 @@ def test_an_agent_asks_a_person_through_the_gateway_and_takes_a_question_back(tm
                 await somebody.type(":w<CR>")
                 assert (await answer)["result"]["structuredContent"]["decision"] == "accepted"
                 assert (work / "a.txt").read_text() == "new\n"
-                id_, _ = core.start_tool("editor__show_diff", path="a.txt", text="newer\n")
+                id_, unanswered = core.start_tool("editor__show_diff", path="a.txt", text="newer\n")
                 await somebody.until("&diff && bufname() =~ '^tieline'")
                 core.send({"method": "notifications/cancelled", "params": {"requestId": id_}})
+                unanswered.cancel()
                 await somebody.until("tabpagenr('$') == 1 && !&diff")
                 _, left = core.start_tool("editor__show_diff", path="a.txt", text="newest\n")
                 await somebody.until("&diff && bufname() =~ '^tieline'")
-                del left
+                left.cancel()
             await somebody.until("tabpagenr('$') == 1 && !&diff")
             assert (work / "a.txt").read_text() == "new\n"
 

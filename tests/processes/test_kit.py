@@ -37,9 +37,10 @@ async def use(core: Client, dialect: str) -> list[Any]:
     prompt = await core.ask("prompts/get", {"name": "kitten__greet", "arguments": {name: "to you"}})
     given.append(prompt["result"]["messages"])
     params = {"name": "kitten__wait", "arguments": {}, "_meta": {"progressToken": "p"}}
-    id_, _ = core.start("tools/call", params)
+    id_, unanswered = core.start("tools/call", params)
     await core.until(lambda: len(core.notes("notifications/progress")) == 2)
     core.send({"method": "notifications/cancelled", "params": {"requestId": id_}})
+    unanswered.cancel()
     given.append(core.notes("notifications/progress"))
     return given
 
