@@ -223,6 +223,19 @@ def test_a_late_answer_of_a_hook_changes_nothing() -> None:
     assert desk.frames("late")[0].flags == ("late",)
 
 
+def test_a_recorded_hook_is_as_late_as_it_was_and_not_as_the_clock_says() -> None:
+    played = Extension("tool_call", tool_call=SILENT)
+    desk = HookDesk(played=played)
+    core = desk.core()
+    played.wire.peer.may_renew = False
+    core.calls("add", id=7)
+    desk.passes(5)
+    assert core.hears_nothing
+    [asked] = played.wire.peer.pending.values()
+    asked.session.expire(asked)
+    assert "has not answered within 500 ms" in core.gets_result()["content"][0]["text"]
+
+
 def test_late_hooks_are_no_reason_to_start_an_extension_anew() -> None:
     hung = Extension("tool_call", tool_call=SILENT)
     desk = HookDesk(hung=hung)
