@@ -182,10 +182,10 @@ class Hooked:
         name = read_named(request).name
         if unsettled or not session.catalog.knows(peer.name, "tools/list"):
             flow = self._prepare(request, unsettled, peer)
-            go_on = partial(self._prepared, call, peer, name)
+            go_on = partial(self._prepared, request, call, peer, name)
             run(session, flow, go_on, partial(session.call_failed, call))
         else:
-            self._judge(call, peer, name, line or [])
+            self._judge(request, call, peer, name, line or [])
         return True
 
     def _prepare(self, request: Request, unsettled: Sequence[Seat], owner: Peer) -> Flow:
@@ -198,20 +198,20 @@ class Hooked:
             # An input that a hook has changed is held against it, and a core need not have listed the tools.
             yield from self._session.flows.fetch("tools/list", [owner])
 
-    def _prepared(self, call: Call, peer: Peer, name: str, _: object) -> None:
+    def _prepared(self, request: Request, call: Call, peer: Peer, name: str, _: object) -> None:
         if call.is_open:
-            self._judge(call, peer, name, self.lines.get("tool_call", []))
+            self._judge(request, call, peer, name, self.lines.get("tool_call", []))
 
-    def _judge(self, call: Call, peer: Peer, name: str, line: list[Hook]) -> None:
+    def _judge(self, request: Request, call: Call, peer: Peer, name: str, line: list[Hook]) -> None:
         try:
             data = hook_words.call_data(name, call.core_id, bytes(call.params))
         except msgspec.DecodeError as fault:
             why = f"`params` of `{call.method}` are malformed: {fault}"
             self._session.finish(call, Reply(fault=bad_params(why)))
             return
-        self._run("tool_call", line, data, call, partial(self._judged, call, peer, name))
+        self._run("tool_call", line, data, call, partial(self._judged, request, call, peer, name))
 
-    def _judged(self, call: Call, peer: Peer, name: str, outcome: Outcome) -> None:
+    def _judged(self, request: Request, call: Call, peer: Peer, name: str, outcome: Outcome) -> None:
         session = self._session
         if outcome.stops:
             session.give_call(call, hook_words.blocked(outcome))
@@ -226,9 +226,9 @@ class Hooked:
         if isinstance(after.implementation, UnsetType) or after.implementation == name:
             session.submit(call, peer)
         else:
-            self._instead(call, peer, after.implementation, outcome)
+            self._instead(request, call, peer, after.implementation, outcome)
 
-    def _instead(self, call: Call, peer: Peer, wanted: str, outcome: Outcome) -> None:
+    def _instead(self, request: Request, call: Call, peer: Peer, wanted: str, outcome: Outcome) -> None:
         """Make a call of another tool than the core has called."""
         session = self._session
         found = session.catalog.find("tools/list", wanted)
@@ -241,7 +241,7 @@ class Hooked:
         owner, original = found
         call.name = original
         call.params = translate.with_members(bytes(call.params), {"name": original})
-        session.submit(call, peer if owner == peer.name else _connected(seat) or peer)
+        session.submit(call, peer if owner == peer.name else seat.peer(session, request, original))
 
     def holds_result(self, call: Call, reply: Reply) -> bool:
         """Whether a tool's result waits for hooks; the call is answered by itself then.

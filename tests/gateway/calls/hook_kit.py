@@ -67,17 +67,23 @@ class Extension(Service):
 
 
 class HookDesk(Desk):
-    """An exchange with one server, `calc`, and extensions."""
+    """An exchange with one server, `calc`, others if wanted, and extensions."""
 
     def __init__(
-        self, *, hooks: HooksConfig | None = None, profile: Profile = "standard", **extensions: Service
+        self,
+        *,
+        hooks: HooksConfig | None = None,
+        profile: Profile = "standard",
+        servers: dict[str, Service] | None = None,
+        **extensions: Service,
     ) -> None:
         calc = Service(tools=[ADD, {"name": "sub", "inputSchema": {"type": "object"}}])
         self.calc = calc
-        super().__init__({"calc": calc, **extensions})
+        plain = {"calc": calc, **(servers or {})}
+        super().__init__({**plain, **extensions})
         peers = {name: PeerConfig(command=["x"], dialect="pi") for name in extensions}
         self.config = Config(
-            peers={"calc": PeerConfig(command=["x"]), **peers},
+            peers={name: PeerConfig(command=["x"]) for name in plain} | peers,
             extensions=ExtensionsConfig(hooks=hooks or HooksConfig()),
         )
         self.host.policy = PROFILES[profile]

@@ -124,6 +124,20 @@ def test_another_tool_can_be_put_in_the_place_of_the_one_that_was_called() -> No
     assert desk.calc.gets("tools/call")["params"]["name"] == "sub"
 
 
+def test_a_tool_of_another_server_can_be_put_there_and_is_called_at_that_server() -> None:
+    other = Service(tools=[{"name": "mul", "inputSchema": {"type": "object"}}])
+    desk = HookDesk(
+        servers={"other": other}, router=Extension("tool_call", tool_call={"implementation": "mul"})
+    )
+    core = desk.core()
+    core.calls("add")
+    asked = other.gets("tools/call")
+    assert asked["params"]["name"] == "mul"
+    assert desk.calc.hears_nothing
+    other.answers(asked, text("12"))
+    assert core.gets_result()["content"] == text("12")["content"]
+
+
 def test_a_tool_that_is_not_offered_cannot_be_put_there() -> None:
     desk = HookDesk(router=Extension("tool_call", tool_call={"implementation": "rm"}))
     core = desk.core()
