@@ -160,6 +160,9 @@ def message_of(decision: Decision, params: dict[str, Any]) -> str:
 
 def answer_of(output: dict[str, Any] | Fault) -> Answer:
     """Return what was answered. Nothing but a choice that was offered is one."""
+    if isinstance(output, dict) and output.get("cancelled") is True:
+        # Whoever turns the question away has said no, this time.
+        return Answer(allowed=False)
     choice = CHOICES.get(str(output.get("value", ""))) if isinstance(output, dict) else None
     if choice is None:
         return Answer(allowed=None)

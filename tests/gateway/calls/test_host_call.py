@@ -184,6 +184,14 @@ class TestPrompts:
         assert result(helper)["error"]["code"] == "denied"
         assert not helper.desk.host.served
 
+    @pytest.mark.parametrize("action", ["decline", "cancel"])
+    def test_a_question_that_is_turned_away_is_a_no_of_the_person_for_this_once(self, action: str) -> None:
+        helper, core = begun(self.ASK)
+        asks(helper)
+        core.answers(core.gets("elicitation/create"), {"action": action})
+        assert result(helper)["error"]["details"]["reason"] == "prompt_user_deny"
+        assert not helper.desk.host.authorities[0].given
+
     def test_calls_that_would_ask_the_same_wait_for_one_answer(self) -> None:
         helper, core = begun(self.ASK)
         for number in range(3):
