@@ -7,6 +7,7 @@ that a hook brings about is a change of members of the data, so that it can be t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -81,9 +82,21 @@ def _changed(reason: str, **members: object) -> Verdict:
 
 
 def _more(members: Members, name: str, items: list[Raw]) -> Raw:
-    """Return a list with more items, which is new where there was none."""
-    before = _list.decode(members[name]) if name in members else []
+    """Return a list with more items, which is new where there was none, or something else that nobody can add to."""
+    try:
+        before = _list.decode(members[name]) if name in members else []
+    except msgspec.ValidationError:
+        before = []
     return Raw(_encode(before + items))
+
+
+def _name(members: Mapping[str, Raw | None], *names: str) -> str:
+    """Return the first text under one of these names; empty where none is there."""
+    for name in names:
+        with suppress(msgspec.ValidationError):
+            if (found := members.get(name)) is not None:
+                return msgspec.json.decode(found, type=str)
+    return ""
 
 
 def _input(answer: InputAnswer, *_: object) -> Verdict:
@@ -119,9 +132,8 @@ def _judge(answer: JudgeAnswer, members: Members, rules: Rules, _: str) -> Verdi
     )
     if "input" in found.changes or "implementation" in found.changes:
         after = {**members, **found.changes}
-        tool = after.get("implementation", after.get("toolName", Raw(b'""')))
-        given = after.get("input", Raw(b"{}"))
-        complaint = rules.complaint(msgspec.json.decode(cast(Raw, tool), type=str), bytes(cast(Raw, given)))
+        given = bytes(after.get("input") or b"{}")
+        complaint = rules.complaint(_name(after, "implementation", "toolName"), given)
         if complaint:
             raise WrongChangeError(complaint)
     return found

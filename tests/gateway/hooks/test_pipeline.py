@@ -89,6 +89,38 @@ def test_results_are_patched_in_turn() -> None:
     assert {"op": "remove", "path": "/structuredContent"} in msgspec.json.decode(ran.decisions[0].patch)
 
 
+@pytest.mark.parametrize(
+    ("event", "answer", "data"),
+    [
+        ("tool_result", {"artifacts": [{"id": 1}]}, {"content": [], "artifacts": "none"}),
+        ("before_agent_start", {"message": {"customType": "n", "content": "n"}}, {"messages": {"a": 1}}),
+        ("model_route", {"advise": {"model": "m"}}, {"advice": 7}),
+        ("resources_discover", {"skillPaths": "skills"}, {"skillPaths": None}),
+    ],
+)
+def test_what_was_no_list_is_one_once_a_hook_adds_to_it(
+    event: str, answer: dict[str, Any], data: dict[str, Any]
+) -> None:
+    name = next(name for name in data if name != "content")
+    ran = happens(event, {"a": answer}, data)
+    assert ran.decisions[0].fault is None
+    assert len(ran.data[name]) == 1
+
+
+def test_an_input_is_changed_also_where_the_call_names_its_tool_by_no_text() -> None:
+    seen: list[str] = []
+
+    def complaint(tool: str, _: bytes) -> str:
+        seen.append(tool)
+        return ""
+
+    ran = happens(
+        "tool_call", {"a": {"input": {}}}, {**CALL, "toolName": 5}, rules=Rules(complaint=complaint)
+    )
+    assert seen == [""]
+    assert ran.answer == {"input": {}}
+
+
 def test_input_is_transformed_in_turn_until_somebody_handles_it() -> None:
     given = {"a": {"text": "one"}, "b": "two", "c": {"action": "handled"}, "d": {"text": "never"}}
     ran = happens("input", given, {"text": "zero", "source": "rpc"})
