@@ -83,7 +83,7 @@ class Gateway:
         self.options = options
         record_dir = options.record_dir or recordings_dir(config)
         self.world = make_world(config, record_dir=record_dir, exact_dir=options.is_one_recording)
-        if any(peer.dialect == "pi" for peer in config.active_peers.values()):
+        if config.has_extensions:
             self.world.read_policy()
         self.acceptance = Acceptance(
             config, read_accepted(config), tell=lambda text: self._tell(f"warning: {text}")
@@ -281,6 +281,8 @@ class Gateway:
         try:
             config = self._discovered(load(path) if path is not None else Config())
             accepted = read_accepted(config)
+            if config.has_extensions and not self.config.has_extensions:
+                self.world.read_policy()
         except (ConfigError, AcceptedError) as fault:
             tell(f"warning: the configuration stays as it was: {fault}")
             for session in self.exchange.sessions:

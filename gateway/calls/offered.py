@@ -52,6 +52,11 @@ def owner_of_key(extensions: Extensions, data: bytes) -> str:
 def sentences(extensions: Extensions, *, has_pi_core: bool) -> list[str]:
     """Return what people are told about registrations."""
     told = [f"{name}: {one.sentence}" for name, registered in extensions for one in registered.extras.refused]
+    told += [
+        f"{name}: {registered.manifest_error.sentence}"
+        for name, registered in extensions
+        if registered.manifest_error is not None
+    ]
     told += [one.sentence for one in extras.union((name, one.extras) for name, one in extensions).collisions]
     if has_pi_core:
         told += [

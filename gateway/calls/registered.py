@@ -33,11 +33,6 @@ class Registered:
         self.raw = raw
         self.payload = msgspec.json.decode(raw, type=dict[str, Any])
 
-    @property
-    def name(self) -> str:
-        """What the extension calls itself, which is not what it is called here."""
-        return str(self.payload.get("name", ""))
-
     @cached_property
     def event_hooks(self) -> tuple[str, ...]:
         """The events that it has hooks for, in its own order."""

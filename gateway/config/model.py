@@ -276,12 +276,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return {name: peer for name, peer in self.peers.items() if not peer.disabled}
 
     @property
+    def has_extensions(self) -> bool:
+        """Whether a peer speaks Pi, and so may ask for something of its host."""
+        return any(peer.dialect == "pi" for peer in self.active_peers.values())
+
+    @property
     def writes_log(self) -> bool:
         """Whether there is an extension log: every host call of a Pi extension has to leave its evidence."""
         telemetry = self.telemetry
         if telemetry.log is not None:
             return telemetry.log or telemetry.log_file is not None
-        return telemetry.log_file is not None or any(p.dialect == "pi" for p in self.active_peers.values())
+        return telemetry.log_file is not None or self.has_extensions
 
     @property
     def has_telemetry(self) -> bool:

@@ -35,6 +35,11 @@ class ManifestError(ValueError):
         self.mistakes = tuple(mistakes)
         super().__init__("; ".join(f"`{place or '/'}` {fault}" for place, fault in self.mistakes))
 
+    @property
+    def sentence(self) -> str:
+        """What people are told who run an extension with such a manifest."""
+        return f"its capabilities cannot be read, so it may do nothing: {self}"
+
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a manifest. `methods` of None are all that the capability can be used through."""

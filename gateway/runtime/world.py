@@ -307,13 +307,12 @@ class World:
         path = self.record_dir if self._exact_dir else self.record_dir / session
         if not self._exact_dir:
             self.record_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        has_extensions = any(peer.dialect == "pi" for peer in self.config.active_peers.values())
         settings = settings_of(
             self.config,
             transparent=self.is_transparent,
             terminal=self.has_terminal,
             roots=usual_roots(),
-            host_roots=[root.path for root in self.authorities.folders] if has_extensions else (),
+            host_roots=[root.path for root in self.authorities.folders] if self.config.has_extensions else (),
         )
         header = Header(
             session=session,

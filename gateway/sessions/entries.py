@@ -27,9 +27,6 @@ COMPACTION: Final = "compaction"
 BRANCH_SUMMARY: Final = "branch_summary"
 CONTEXT_EDIT: Final = "context_edit"
 USAGE: Final = "usage"
-KNOWN: Final = frozenset(
-    (MESSAGE, CUSTOM, CUSTOM_MESSAGE, LABEL, INFO, MODEL, THINKING, COMPACTION, BRANCH_SUMMARY, CONTEXT_EDIT, USAGE)
-)  # fmt: skip
 """The types that Pi writes. Any other is kept as it is, and says nothing to a model."""
 
 BLANKS: Final = (

@@ -6,12 +6,7 @@ Owns the two forms alone: eight hex digits for an entry, a UUID of version 7 for
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Container
-from typing import Final
-
-_SESSION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
-MOST_LETTERS: Final = 128
 
 
 class Ids:
@@ -38,8 +33,3 @@ class Ids:
     def _next(self) -> str:
         self._count += 1
         return hashlib.sha256(f"session ids {self._seed} {self._count}".encode()).hexdigest()
-
-
-def is_session_id(id_: str) -> bool:
-    """Whether an id can name a session, and so be part of a file's name."""
-    return len(id_) <= MOST_LETTERS and _SESSION.fullmatch(id_) is not None

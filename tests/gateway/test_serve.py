@@ -73,6 +73,25 @@ def test_a_recording_says_what_its_core_is_and_speaks_without_secrets(tmp_path: 
     run(main())
 
 
+def test_a_first_extension_is_taken_in_by_a_reload_only_where_the_policy_can_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "tieline.toml"
+    options = ServeOptions(record_dir=tmp_path / "recordings", config_path=file)
+    broken = {"extensions": {"policy": {"mode": "lax"}}}
+
+    async def main() -> None:
+        async with house(tmp_path, {"good": echo()}, options=options, **broken) as here:
+            core = await here.core()
+            file.write_text(toml_of({"good": echo(), "ext": {**echo(), "dialect": "pi"}}, **broken))
+            here.gateway.reload()
+            assert list(here.gateway.config.peers) == ["good"]
+            [mark] = [frame.x for frame in here.recording() if frame.kind == "mark"]
+            assert mark is not None
+            assert "extensions.policy" in mark["reload_failed"]
+            assert text_of(await core.tool("good__echo", text="still there")) == "still there"
+
+    run(main())
+
+
 def test_what_only_a_new_start_applies_stays_as_it_was_for_new_sessions_too(tmp_path: Path) -> None:
     file = tmp_path / "tieline.toml"
     options = ServeOptions(record_dir=tmp_path / "recordings", config_path=file)

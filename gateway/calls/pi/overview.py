@@ -79,7 +79,7 @@ def _registration(name: str, payload: Mapping[str, Any], found: extras.Extras) -
     problems += extras.protected(names["commands"])
     problems += unknown(events)
     if error is not None:
-        problems.append(f"its capabilities cannot be read, so it may do nothing: {error}")
+        problems.append(error.sentence)
     elif declared.manifest is not None:
         problems += declared.manifest.notes
     return Registration(

@@ -59,3 +59,11 @@ def test_people_are_told_of_what_is_refused_collides_or_is_the_cores_own() -> No
         "b: command `/quit` is the core's own, and is not offered to it",
     ]
     assert len(sentences(BOTH, has_pi_core=False)) == 2
+
+
+def test_people_are_told_of_a_manifest_that_cannot_be_read() -> None:
+    bad = registered(capability_manifest={"schema": "pi.ext.cap.v1", "capabilities": [{"capability": 7}]})
+    [told] = sentences([("a", A), ("c", bad)], has_pi_core=False)[-1:]
+    assert told.startswith(
+        "c: its capabilities cannot be read, so it may do nothing: `/capabilities/0/capability`"
+    )
