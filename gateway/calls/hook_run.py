@@ -28,11 +28,12 @@ _NOT_THERE: Final = ("peer_closed", "peer_exited", "not_running", "closed", "dra
 
 
 class Run:
-    """One event. Ends by calling `done` with the outcome, once, unless it is stopped before."""
+    """One event. Ends by calling `done` with the outcome or, where the gateway itself fails, `failed`, once, unless it
+    is stopped before."""
 
     __slots__ = (
-        "_about", "_answer", "_deadline_ms", "_done", "_is_asking", "_judged", "_leg", "_peer_of", "_pipeline",
-        "_session", "_since", "_timer", "is_over",
+        "_about", "_answer", "_deadline_ms", "_done", "_failed", "_is_asking", "_judged", "_leg", "_peer_of",
+        "_pipeline", "_session", "_since", "_timer", "is_over",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,7 @@ class Run:
         judged: int,
         about: Call,
         done: Callable[[Outcome], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         """`judged` is the frame that it is about, `about` the call that waits for it."""
         self._session = session
@@ -52,6 +54,7 @@ class Run:
         self._judged = judged
         self._about = about
         self._done = done
+        self._failed = failed
         self._leg: Call | None = None
         self._timer: Timer | None = None
         self._deadline_ms = 0
@@ -91,6 +94,10 @@ class Run:
         except StopIteration as end:
             self.is_over = True
             self._done(end.value)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            self.is_over = True
+            self._end_of_leg()
+            self._failed(fault)
 
     def _ask(self, step: Ask) -> None:
         session = self._session

@@ -31,6 +31,7 @@ from gateway.protocol import jsonrpc
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
+    from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
     from gateway.calls.registered import Registered
     from gateway.calls.seat import Seat
@@ -281,8 +282,14 @@ class Hooked:
             except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
                 session.call_failed(call, fault)
 
+        def failed(fault: Exception) -> None:
+            self._runs.pop(call, None)
+            session.call_failed(call, fault)
+
         steps = pipeline(POINTS[event], line, data, self.breaker, self._rules())
-        one = Run(session, steps, peer_of=self._peer_of, judged=call.seq, about=call, done=ended)
+        one = Run(
+            session, steps, peer_of=self._peer_of, judged=call.seq, about=call, done=ended, failed=failed
+        )
         self._runs[call] = one
         one.start()
 
@@ -295,18 +302,22 @@ class Hooked:
     # What extensions do themselves.
 
     def before(
-        self, event: str, data: bytes, judged: int, asker: str, done: Callable[[Outcome], None]
-    ) -> Run | None:
+        self, event: str, data: bytes, asker: Hosted, done: Callable[[Outcome], None],
+        failed: Callable[[Exception], None],
+    ) -> Run | None:  # fmt: skip
         """Return the run that asks about something which an extension wants, to be started; None where nobody minds.
 
-        Whoever wants it is not asked. `judged` is the frame of its wish.
+        Whoever wants it is not asked.
         """
-        line = [hook for hook in self.lines.get(event, ()) if hook.owner != asker]
+        line = [hook for hook in self.lines.get(event, ()) if hook.owner != asker.peer.name]
         if not line:
             return None
         steps = pipeline(POINTS[event], line, data, self.breaker, self._rules())
-        about = Call(self._session, words.HOST_CALL, b"{}", seq=judged)
-        return Run(self._session, steps, peer_of=self._peer_of, judged=judged, about=about, done=done)
+        seq = asker.seq
+        about = Call(self._session, words.HOST_CALL, b"{}", seq=seq)
+        return Run(
+            self._session, steps, peer_of=self._peer_of, judged=seq, about=about, done=done, failed=failed
+        )
 
     def tell_of(self, event: str, data: bytes) -> None:
         """Tell every extension that has a hook for it, and is there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -146,7 +147,7 @@ class HostSession:
         if hooked is not None and about is not None:
             event, data = about
             run = hooked.before(
-                event, data, hosted.seq, hosted.peer.name, lambda outcome: self._heard(call, op, outcome)
+                event, data, hosted, partial(self._heard, call, op), partial(self._not_heard, call)
             )
         if run is None:
             self._do(call, op)
@@ -165,6 +166,14 @@ class HostSession:
         else:
             self._do(call, instead(op, outcome.answer))
         self._go_on()
+
+    def _not_heard(self, call: SessionCall, fault: Exception) -> None:
+        """The gateway itself has failed at asking hooks: nothing is done that they might have refused."""
+        self._is_busy, self._run = False, None
+        why = "the gateway has failed at this host call; its log says more"
+        self._end(call.hosted, Fault(code="internal", message=why, reason="internal"))
+        self._go_on()
+        self._session.exchange.failed(fault)
 
     def _do(self, call: SessionCall, op: ops.Op) -> None:
         hosted = self._at_work = call.hosted

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from gateway.calls import hooked
 from gateway.calls.pi import words
 from gateway.config.extensions import HooksConfig
 from gateway.config.peer import PeerConfig
+from gateway.hooks.pipeline import Ask
 from tests.gateway.calls.hook_kit import SILENT, Extension, HookDesk
 from tests.gateway.calls.kit import Desk, Service, text
 
@@ -452,6 +454,34 @@ def test_a_gateway_that_ends_answers_a_call_whose_hooks_are_asked() -> None:
     assert core.gets_error()["data"]["reason"] == "draining"
     desk.passes(1)
     assert core.hears_nothing
+
+
+@pytest.mark.parametrize("event", ["tool_call", "tool_result"])
+def test_a_fault_of_the_gateway_in_the_middle_of_asking_ends_the_call_and_nothing_else(
+    event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(point: Any, line: Any, data: bytes, *_: Any) -> Any:
+        yield Ask(line[0], point.event, data)
+        raise ZeroDivisionError
+
+    guard = Extension(event)
+    guard.answers_to[event] = SILENT
+    desk = HookDesk(guard=guard)
+    faults: list[Exception] = []
+    desk.exchange.on_fault = faults.append
+    core = desk.core()
+    with monkeypatch.context() as patched:
+        patched.setattr(hooked, "pipeline", breaks)
+        core.calls("add")
+        if event == "tool_result":
+            desk.calc.answers(desk.calc.gets("tools/call"), text("3"))
+        guard.answers(guard.gets(words.EVENT_HOOK), {})
+    assert core.gets()["error"]["data"]["code"] == "internal"
+    assert [type(fault) for fault in faults] == [ZeroDivisionError]
+    guard.answers_to.clear()
+    core.calls("add", id=9)
+    desk.calc.answers(desk.calc.gets("tools/call"), text("4"))
+    assert core.gets_result()["content"] == text("4")["content"]
 
 
 def test_two_calls_at_once_have_hooks_of_their_own() -> None:
