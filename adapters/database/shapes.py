@@ -16,10 +16,13 @@ class Database(msgspec.Struct, kw_only=True):
     name: str
     engine: str
     version: str
-    file: str
+    where: str
+    """The file, or host and database; without user and password."""
     access: Literal["read", "write"]
-    read_only: str
-    """How reading only is kept: `enforced` by the engine."""
+    read_only: Literal["enforced", "best-effort", "unknown"]
+    """How it is kept that `query` only reads: by the engine, whatever is asked; or with holes, which `why` names."""
+    why: str = ""
+    """Why reading only is not enforced, or the database cannot be reached."""
 
 
 class Databases(msgspec.Struct, kw_only=True):
@@ -30,7 +33,9 @@ class Databases(msgspec.Struct, kw_only=True):
     def text(self) -> str:
         """One database a line."""
         return "\n".join(
-            f"{each.name}: {each.engine} {each.version}, {each.access}" for each in self.databases
+            f"{each.name}: {each.engine} {each.version}, {each.access}"
+            + ("" if each.read_only == "enforced" else f", read-only {each.read_only}: {each.why}")
+            for each in self.databases
         )
 
 
@@ -42,6 +47,7 @@ class Column(msgspec.Struct, kw_only=True):
     nullable: bool
     default: str | None
     primary_key: bool
+    comment: str = ""
 
 
 class Index(msgspec.Struct, kw_only=True):
@@ -68,6 +74,7 @@ class Table(msgspec.Struct, kw_only=True):
     columns: list[Column]
     indexes: list[Index]
     references: list[Reference]
+    comment: str = ""
 
 
 class Schema(msgspec.Struct, kw_only=True):
@@ -82,12 +89,12 @@ class Schema(msgspec.Struct, kw_only=True):
         lines: list[str] = []
         for table in self.tables:
             columns = ", ".join(f"{column.name} {column.type}".strip() for column in table.columns)
-            lines.append(f"{table.name}({columns})")
+            lines.append(f"{table.name}({columns})" if columns else table.name)
         return "\n".join([*lines, f"(more, from {self.next})"] if self.next else lines) or "(no tables)"
 
 
 class ResultColumn(msgspec.Struct, kw_only=True):
-    """A column of a result. SQLite types values, not columns: `type` names all that this page holds."""
+    """A column of a result. SQLite types values, not columns: `type` names all that were met."""
 
     name: str
     type: str
@@ -110,6 +117,19 @@ class Result(msgspec.Struct, kw_only=True):
         if self.next:
             lines.append(f"(more: {self.truncated} limit, cursor {self.next})")
         return "\n".join(lines)
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """How an engine would run a statement, a line a step, in the engine's own words."""
+
+    database: str
+    lines: list[str]
+    analyzed: bool = False
+    """Whether the statement was run, and the times are measured."""
+
+    def text(self) -> str:
+        """The plan."""
+        return "\n".join(self.lines)
 
 
 class Exported(msgspec.Struct, kw_only=True):
@@ -148,5 +168,7 @@ class Confirm(msgspec.Struct, kw_only=True):
 def _plain(cell: Any) -> str:
     if cell is None:
         return "NULL"
+    if cell == "NULL":
+        return '"NULL"'
     text = cell if isinstance(cell, str) else msgspec.json.encode(cell).decode()
     return text.replace("\t", "\\t").replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""One SQLite file behind one worker thread: statements with limits, a deadline and a stop button.
+"""One SQLite file behind one worker thread.
 
 Owns the connections and what they are allowed to do. Reading is enforced by the engine in three layers, none
 of which reads the SQL text: the file is opened `mode=ro`, `query_only` is on, and an authorizer lets pass
@@ -11,24 +11,29 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import queue
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Generator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, Callable, Generator
+from functools import partial
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from adapters import kit
+from adapters.database import cells
+from adapters.database.catalog_sqlite import SQLiteCatalog
+from adapters.database.engine import BATCH_BYTES, BATCH_ROWS, Ask, Batch, Effect, Report
+from adapters.database.shapes import Database, ResultColumn
+from adapters.database.worker import Job, Worker
 
 Cell: TypeAlias = int | float | str | bytes | None
-T = TypeVar("T")
 
 STEPS = 20_000
 """Instructions of SQLite's machine between two looks at the clock and the stop button: some 0.2 ms."""
-REPORT_S = 0.2
 MAX_VALUE_BYTES = 16 * 1024 * 1024
 MAX_SQL_BYTES = 256 * 1024
+_TYPES: dict[type, str] = {int: "integer", float: "real", str: "text", bytes: "blob"}
+_IO = frozenset(
+    {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_FULL"}
+)
 
 _READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
@@ -63,49 +68,12 @@ _DESTROYING = {
     sqlite3.SQLITE_DROP_VTABLE: "drop",
     sqlite3.SQLITE_ALTER_TABLE: "alter",
 }
-
-
-class Job:
-    """One piece of work for the thread: may be stopped from outside, and runs out of time by itself."""
-
-    def __init__(self, seconds: float, report: Callable[[float], None] | None = None) -> None:
-        self.stopped = False
-        self._seconds, self._report = seconds, report
-        self._ends = self._next = self._steps = 0.0
-
-    def begin(self) -> None:
-        """Start the clock; waiting for the thread is not counted."""
-        now = time.monotonic()
-        self._ends, self._next = now + self._seconds, now + REPORT_S
-
-    def look(self) -> int:
-        """Called by SQLite every `STEPS` instructions; not 0 ends the statement."""
-        self._steps += STEPS / 1e6
-        now = time.monotonic()
-        if self._report and now >= self._next:
-            self._next = now + REPORT_S
-            self._report(round(self._steps, 2))
-        return int(self.stopped or now >= self._ends)
-
-    def explain(self, fault: sqlite3.Error) -> kit.ToolError:
-        """What the caller is told about an error of the engine: its own words."""
-        if getattr(fault, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and not self.stopped:
-            return kit.ToolError(
-                "timeout", f"stopped after {self._seconds:g} s, as the statement timeout says"
-            )
-        name = getattr(fault, "sqlite_errorname", "")
-        code = "denied" if name in ("SQLITE_AUTH", "SQLITE_READONLY") else "invalid_request"
-        if name in (
-            "SQLITE_BUSY",
-            "SQLITE_LOCKED",
-            "SQLITE_CANTOPEN",
-            "SQLITE_IOERR",
-            "SQLITE_CORRUPT",
-            "SQLITE_FULL",
-        ):
-            code = "io"
-        hint = " (this connection only reads)" if code == "denied" else ""
-        return kit.ToolError(code, f"{fault}{hint}", engine_code=name)
+_SCHEMA = frozenset(
+    action
+    for name in dir(sqlite3)
+    if name.startswith(("SQLITE_CREATE_", "SQLITE_DROP_", "SQLITE_ALTER_"))
+    and isinstance(action := getattr(sqlite3, name), int)
+)
 
 
 class Effects:
@@ -114,110 +82,149 @@ class Effects:
     def __init__(self) -> None:
         self.verbs: set[str] = set()
         self.tables: set[str] = set()
+        self.schema = False
 
     def note(self, action: int, table: str | None) -> None:
         """Take in one action. SQLite's own tables change with every DDL and are left out."""
+        self.schema |= action in _SCHEMA
         if (verb := _DESTROYING.get(action)) and not (table or "").startswith("sqlite_"):
             self.verbs.add(verb)
             self.tables.add(table or "")
 
 
 class SQLite:
-    """One database. Every method that touches it is called in its thread, by `run`."""
+    """See `engine.Engine`. Statements run one after the other."""
 
-    engine = "sqlite"
+    kind = "sqlite"
 
     def __init__(self, path: str, *, writable: bool) -> None:
         """Open the file. Raises `kit.ToolError` (`io`) where that does not go."""
         self.path, self.writable = path, writable
-        self.version = sqlite3.sqlite_version
-        self._lock = threading.Lock()
-        self._job: Job | None = None
+        self.catalog = SQLiteCatalog()
+        self._turn = asyncio.Lock()
         self._using: sqlite3.Connection | None = None
         self._effects: Effects | None = None
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         try:
             self._reader = self._connect("ro", self._may_read)
             self._writer = self._connect("rw", self._may_write) if writable else None
         except sqlite3.Error as fault:
             raise kit.ToolError("io", f"{path}: {fault}") from None
-        self._thread = threading.Thread(
-            target=self._serve, name=f"sqlite {os.path.basename(path)}", daemon=True
+        self._worker = Worker(
+            f"sqlite {os.path.basename(path)}",
+            faults=(sqlite3.Error, sqlite3.Warning),
+            interrupt=self._interrupt,
+            explain=_explain,
         )
-        self._thread.start()
 
-    async def run(self, job: Job, work: Callable[[], T]) -> T:
-        """Do `work` in the thread. A cancelled caller stops it at once, and its thread is free for the next.
+    async def facts(self, name: str) -> Database:
+        """A file is always there."""
+        return Database(
+            name=name,
+            engine=self.kind,
+            version=sqlite3.sqlite_version,
+            where=os.path.basename(self.path),
+            access="write" if self.writable else "read",
+            read_only="enforced",
+        )
 
-        Raises `kit.ToolError` for every error of the engine.
-        """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
+    async def rows(self, ask: Ask, report: Report | None = None) -> AsyncGenerator[Batch]:
+        """See `engine.Engine`."""
+        async with self._turn:
+            job = Job(ask.seconds, report)
+            mark = self._state()
+            cursor = self._reader.cursor()
 
-        def perform() -> None:
-            if job.stopped:
-                return
-            with self._lock:
-                self._job = job
-            job.begin()
+            def begin() -> Batch:
+                self._watch(self._reader, job)
+                cursor.execute(ask.sql, ask.params)
+                if cursor.description is None:
+                    raise kit.ToolError("invalid_request", "this statement gives no rows")
+                return _batch(cursor, ask.rows, mark)
+
             try:
-                result = work()
-            except sqlite3.Error as fault:
-                _settle(loop, done, job.explain(fault))
-            except sqlite3.Warning as fault:
-                _settle(loop, done, kit.ToolError("invalid_request", str(fault)))
-            except BaseException as fault:  # noqa: BLE001 - it is the caller's, wherever it came from
-                _settle(loop, done, fault)
-            else:
-                loop.call_soon_threadsafe(_finish, done, result)
+                batch = await self._worker.run(job, begin)
+                given = len(batch.rows)
+                yield batch
+                while batch.rows and given < ask.rows:
+                    more = partial(_batch, cursor, ask.rows - given, mark)
+                    batch = await self._worker.run(job, more)
+                    given += len(batch.rows)
+                    if batch.rows:
+                        yield batch
             finally:
-                with self._lock:
-                    self._job = None
+                self._worker.post(cursor.close)
 
-        self._work.put(perform)
-        try:
-            return await done
-        except asyncio.CancelledError:
-            self.stop(job)
-            raise
+    async def change(self, ask: Ask, *, keep: bool, expect: int | None = None) -> Effect:
+        """See `engine.Engine`."""
+        effects = Effects()
+        job = Job(ask.seconds)
 
-    def stop(self, job: Job) -> None:
-        """End a job, whether it runs, waits or has ended. Never touches another one."""
-        job.stopped = True
-        with self._lock:
-            if self._job is job and self._using is not None:
-                self._using.interrupt()
+        def attempt() -> int:
+            with self._changing(effects, job) as cursor:
+                cursor.execute(ask.sql, ask.params)
+                cursor.fetchall()
+                affected = max(cursor.rowcount, 0)
+                if expect not in (None, affected):
+                    raise kit.ToolError("io", f"not done: it would now change {affected} rows, not {expect}")
+                if keep:
+                    cursor.connection.set_authorizer(None)
+                    cursor.connection.commit()
+            return affected
+
+        async with self._turn:
+            affected = await self._worker.run(job, attempt)
+        return Effect(
+            rows=affected,
+            destroys=sorted(effects.verbs),
+            tables=sorted(effects.tables),
+            schema_changed=effects.schema,
+        )
+
+    async def close(self) -> None:
+        """Stop what runs, close the file, end the thread."""
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                self._worker.post(connection.close)
+        await self._worker.close()
+
+    def _interrupt(self) -> None:
+        if self._using is not None:
+            self._using.interrupt()
+
+    def _watch(self, connection: sqlite3.Connection, job: Job) -> None:
+        """Have the engine look at the job while it works."""
+        steps = 0
+
+        def look() -> int:
+            nonlocal steps
+            steps += STEPS
+            job.tell(round(steps / 1e6, 2), "million instructions")
+            return int(job.over)
+
+        self._using = connection
+        connection.set_progress_handler(look, STEPS)
 
     @contextlib.contextmanager
-    def reading(self) -> Generator[sqlite3.Cursor]:
-        """A cursor on the connection that only reads."""
-        with self._cursor(self._reader) as cursor:
-            yield cursor
-
-    @contextlib.contextmanager
-    def changing(self, effects: Effects) -> Generator[sqlite3.Cursor]:
-        """A cursor in a write transaction that is rolled back unless the body ran `commit`."""
+    def _changing(self, effects: Effects, job: Job) -> Generator[sqlite3.Cursor]:
+        """A cursor in a write transaction that is rolled back unless the body committed it."""
         if self._writer is None:
             raise kit.ToolError("denied", "this database was opened for reading only")
-        with self._cursor(self._writer) as cursor:
+        self._watch(self._writer, job)
+        cursor = self._writer.cursor()
+        try:
             self._writer.set_authorizer(None)
             cursor.execute("BEGIN IMMEDIATE")
             self._effects = effects
             self._writer.set_authorizer(self._may_write)
-            try:
-                yield cursor
-            finally:
-                self._writer.set_authorizer(None)
-                if self._writer.in_transaction:
-                    self._writer.rollback()
+            yield cursor
+        finally:
+            self._writer.set_authorizer(None)
+            self._writer.set_progress_handler(None, 0)
+            if self._writer.in_transaction:
+                self._writer.rollback()
+            cursor.close()
 
-    def commit(self) -> None:
-        """Keep what the transaction of `changing` did."""
-        assert self._writer is not None
-        self._writer.set_authorizer(None)
-        self._writer.commit()
-
-    def state(self) -> str:
+    def _state(self) -> str:
         """A mark that changes with every write to the file, by whomever."""
         marks: list[tuple[int, int]] = []
         for path in (self.path, self.path + "-wal"):
@@ -225,22 +232,6 @@ class SQLite:
                 found = os.stat(path)
                 marks.append((found.st_mtime_ns, found.st_size))
         return hashlib.blake2b(repr(marks).encode(), digest_size=6).hexdigest()
-
-    async def close(self) -> None:
-        """Stop what runs, close the file, end the thread."""
-        with self._lock:
-            job = self._job
-        if job is not None:
-            self.stop(job)
-        self._work.put(None)
-        await asyncio.to_thread(self._thread.join, 2.0)
-
-    def _serve(self) -> None:
-        while (perform := self._work.get()) is not None:
-            perform()
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
 
     def _connect(self, mode: str, authorizer: Callable[..., int]) -> sqlite3.Connection:
         uri = f"file:{quote(os.path.abspath(self.path))}?mode={mode}"
@@ -256,21 +247,6 @@ class SQLite:
         found.text_factory = lambda data: data.decode(errors="replace")  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]
         found.set_authorizer(authorizer)
         return found
-
-    @contextlib.contextmanager
-    def _cursor(self, connection: sqlite3.Connection) -> Generator[sqlite3.Cursor]:
-        job = self._job
-        with self._lock:
-            self._using = connection
-        connection.set_progress_handler(job.look if job else None, STEPS)
-        cursor = connection.cursor()
-        try:
-            yield cursor
-        finally:
-            connection.set_progress_handler(None, 0)
-            with self._lock:
-                self._using = None
-            cursor.close()
 
     @staticmethod
     def _may_read(action: int, first: str | None, second: str | None, *_: Any) -> int:
@@ -296,16 +272,36 @@ class SQLite:
         return sqlite3.SQLITE_OK
 
 
-def _finish(done: asyncio.Future[T], result: T) -> None:
-    if not done.done():
-        done.set_result(result)
+def _batch(cursor: sqlite3.Cursor, rows: int, mark: str) -> Batch:
+    kinds: list[set[str]] = [set() for _ in cursor.description]
+    batch = Batch(columns=[], rows=[], mark=mark)
+    size = 0
+    while len(batch.rows) < min(rows, BATCH_ROWS) and size < BATCH_BYTES and (row := cursor.fetchone()):
+        for kind, value in zip(kinds, row, strict=True):
+            if value is not None:
+                kind.add(_TYPES[type(value)])
+        size += sum(map(cells.size_of, row))
+        batch.rows.append([_cell(value) for value in row])
+    batch.columns = [
+        ResultColumn(name=str(column[0]), type="|".join(sorted(kind)) or "null")
+        for column, kind in zip(cursor.description, kinds, strict=True)
+    ]
+    return batch
 
 
-def _fail(done: asyncio.Future[Any], fault: BaseException) -> None:
-    if not done.done():
-        done.set_exception(fault)
+def _cell(value: Cell) -> Any:
+    if isinstance(value, int):
+        return cells.integer(value)
+    if isinstance(value, float):
+        return cells.real(value)
+    return cells.binary(value) if isinstance(value, bytes) else value
 
 
-def _settle(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], fault: BaseException) -> None:
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_fail, done, fault)
+def _explain(fault: Exception, job: Job) -> kit.ToolError:
+    """What the caller is told about an error of the engine: its own words."""
+    if getattr(fault, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and not job.stopped:
+        return job.timeout()
+    name = getattr(fault, "sqlite_errorname", "")
+    if name in ("SQLITE_AUTH", "SQLITE_READONLY"):
+        return kit.ToolError("denied", f"{fault} (this connection only reads)", engine_code=name)
+    return kit.ToolError("io" if name in _IO else "invalid_request", str(fault), engine_code=name)

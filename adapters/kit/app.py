@@ -157,7 +157,7 @@ class App:
             if not read_only:
                 described["annotations"]["destructiveHint"] = destructive
             self.tools[signature.name] = Tool(described, signature)
-            self._changed("tools")
+            self.changed("tools")
             return function
 
         return register(function) if function is not None else register
@@ -195,7 +195,7 @@ class App:
 
         def register(function: F) -> F:
             self.resources.templates[uri] = template(uri, function, name=name, mime_type=mime_type)
-            self._changed("resources")
+            self.changed("resources")
             return function
 
         return register
@@ -232,6 +232,11 @@ class App:
 
         return register
 
+    def changed(self, what: List) -> None:
+        """Tell every host that a list is another than it was. Registering a function does so by itself."""
+        for listener in self.listeners:
+            listener.changed(what)
+
     def updated(self, uri: str) -> None:
         """Tell whoever has subscribed to a resource that it has another content."""
         for listener in self.listeners:
@@ -267,11 +272,7 @@ class App:
         def register(function: F) -> F:
             signature = read(function, name)
             self.commands[signature.name] = Command(signature, kind)
-            self._changed("prompts")
+            self.changed("prompts")
             return function
 
         return register(function) if function is not None else register
-
-    def _changed(self, what: List) -> None:
-        for listener in self.listeners:
-            listener.changed(what)

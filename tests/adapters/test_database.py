@@ -13,7 +13,7 @@ from mcp import Client
 from mcp_types import ElicitResult
 
 from adapters import kit
-from adapters.database.__main__ import open_url
+from adapters.database.opening import open_url
 from adapters.database.sample import create
 from tests.adapters.kit_client import ERAS, code, connected, data, run, text
 
@@ -93,6 +93,8 @@ def test_databases_are_listed_described_and_queried(shop: Path, era: str) -> Non
                 "list_databases",
                 "schema",
                 "query",
+                "explain",
+                "sample",
             }
             [found] = data(await client.call_tool("list_databases"))["databases"]
             assert (found["name"], found["engine"], found["access"]) == ("shop", "sqlite", "read")

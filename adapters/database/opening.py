@@ -1,0 +1,37 @@
+"""From URLs to engines.
+
+Owns which engine a URL stands for and that its driver is only imported where it is used.
+"""
+
+from __future__ import annotations
+
+import os
+
+from adapters import kit
+from adapters.database import urls
+from adapters.database.engine import Engine
+from adapters.database.sqlite import SQLite
+
+
+def open_url(given: str, *, writable: bool) -> tuple[str, Engine]:
+    """Open `[NAME=]URL` or `[NAME=]env:VARIABLE`, a variable that holds a URL; return its name too.
+
+    Raises `kit.ToolError` naming the part of the URL that is wrong; what may be a password is not repeated.
+    """
+    name, text = urls.split_name(given)
+    hidden = text.startswith("env:")
+    if hidden:
+        variable = text.removeprefix("env:")
+        text = os.environ.get(variable, "")
+        if not text:
+            raise kit.ToolError("invalid_request", f"the environment has no {variable}")
+        held, text = urls.split_name(text)
+        name = name or held
+    target = urls.read(f"{name}={text}" if name else text, hidden=hidden)
+    return target.name, _engine(target, writable=writable)
+
+
+def _engine(target: urls.Target, *, writable: bool) -> Engine:
+    if target.engine != "sqlite":
+        raise kit.ToolError("invalid_request", f"scheme: {target.engine} is not served yet, only sqlite is")
+    return SQLite(target.path, writable=writable)

@@ -1,0 +1,102 @@
+"""The schemas as resources, `schema://DATABASE/TABLE`: listed in pages, read as JSON, with names completed.
+
+Owns those URIs and their texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from adapters import kit
+from adapters.database import describing
+from adapters.database.server import PAGE_NAMES, Databank
+from adapters.database.shapes import Table
+
+T = TypeVar("T")
+COMPLETED = 100
+
+
+class Schemas:
+    """See `kit.Resources`. Its methods are called in worker threads once `start` has been awaited."""
+
+    def __init__(self, bank: Databank, timeout_s: float) -> None:
+        self._bank, self._timeout_s = bank, timeout_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self) -> None:
+        """Learn the loop that the engines are used on."""
+        self._loop = asyncio.get_running_loop()
+
+    def page(self, cursor: str | None) -> tuple[list[kit.Resource], str | None]:
+        """The tables of one database after the other; one that is out of reach has none."""
+        return self._wait(self._page(cursor))
+
+    def read(self, uri: str) -> kit.Blob:
+        """All that can be read is a template's."""
+        raise kit.ToolError("io", f"no such resource: {uri}")
+
+    async def table(self, database: str, table: str) -> Table:
+        """A table or view: columns, indexes, foreign keys, comments."""
+        _, engine = self._bank.pick(database)
+        found = await describing.names(engine, table, "", 2, self._timeout_s)
+        exact = [row for row in found if row[0] == table]
+        if not exact:
+            raise kit.ToolError("io", f"no such table: {table}")
+        return (await describing.tables(engine, exact, self._timeout_s))[0]
+
+    def complete_database(self, typed: str) -> list[str]:
+        """The databases whose names begin so."""
+        return [name for name in self._bank.names if name.startswith(typed)]
+
+    async def complete_table(self, typed: str, others: dict[str, str]) -> list[str]:
+        """The tables whose names begin so."""
+        _, engine = self._bank.pick(others.get("database", ""))
+        typed = typed.replace("*", "")
+        return [row[0] for row in await describing.names(engine, typed + "*", "", COMPLETED, self._timeout_s)]
+
+    async def _page(self, cursor: str | None) -> tuple[list[kit.Resource], str | None]:
+        names = self._bank.names
+        database, after = (names[0], "") if cursor is None else _read(cursor, names)
+        _, engine = self._bank.pick(database)
+        try:
+            found = await describing.names(engine, "*", after, PAGE_NAMES + 1, self._timeout_s)
+        except kit.ToolError as fault:
+            if fault.code != "io":
+                raise
+            found = []
+        page = [
+            kit.Resource(
+                uri=f"schema://{quote(database, safe='')}/{quote(name, safe='')}",
+                name=f"{database}: {name}",
+                description=comment or kind,
+                mime_type="application/json",
+            )
+            for name, kind, comment in found[:PAGE_NAMES]
+        ]
+        if len(found) > PAGE_NAMES:
+            return page, _cursor(database, found[PAGE_NAMES - 1][0])
+        following = names.index(database) + 1
+        return page, _cursor(names[following], "") if following < len(names) else None
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _cursor(database: str, after: str) -> str:
+    return msgspec.json.encode([database, after]).decode()
+
+
+def _read(cursor: str, names: list[str]) -> tuple[str, str]:
+    try:
+        database, after = msgspec.json.decode(cursor, type=tuple[str, str])
+    except msgspec.DecodeError:
+        database, after = "", ""
+    if database not in names:
+        raise kit.ToolError("invalid_request", "unknown cursor")
+    return database, after
