@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +14,8 @@ import msgspec
 
 from gateway.config.checks import HEADER_NAME, check
 from gateway.config.clients import from_client, peers_at
-from gateway.config.lines import json_lines, plain_json, toml_lines
+from gateway.config.documents import toml_document
+from gateway.config.lines import json_lines, plain_json
 from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
@@ -153,23 +153,10 @@ _RUNNERS = frozenset(
 
 
 def _toml_document(text: str, report: Report) -> Table:
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([_syntax(report.file, str(error))]) from error
-    report.lines = toml_lines(text)
+    document = toml_document(text, report)
     for name, peer in _tables(document.get("peers")).items():
         _join_args(peer, name, report)
     return document
-
-
-def _syntax(file: str, error: str) -> Mistake:
-    match = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)", error)
-    if match is None:
-        return Mistake(file, None, "", f"is not valid TOML: {error}")
-    line = int(match[1]) if match[1] else None
-    where = f" (column {match[2]})" if match[2] else " at the end of the file"
-    return Mistake(file, line, "", f"is not valid TOML: {error[: match.start()]}{where}")
 
 
 def _client_document(text: str, report: Report) -> Table:

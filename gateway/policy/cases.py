@@ -5,14 +5,13 @@ Owns the keys of the file and when a case holds. Reads no file.
 
 from __future__ import annotations
 
-import tomllib
 from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 from msgspec import Meta
 
-from gateway.config.lines import toml_lines
-from gateway.config.mistakes import ConfigError, Mistake, Report
+from gateway.config.documents import toml_document
+from gateway.config.mistakes import ConfigError, Report
 from gateway.config.reading import Field, read
 from gateway.policy.capability import Need, checked, need_of
 from gateway.policy.decide import Answer, Decision, Facts, answered, decide, not_judged
@@ -75,11 +74,7 @@ def parse_cases(text: str, *, file: str) -> list[Case]:
         ConfigError: With everything that is wrong with it.
     """
     report = Report(file=file)
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError([Mistake(file, None, "", f"is not valid TOML: {error}")]) from error
-    report.lines = toml_lines(text)
+    document = toml_document(text, report)
     for key in document:
         if key != "cases":
             report.mistake((key,), "is not a known key; did you mean `cases`?")

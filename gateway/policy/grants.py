@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, cast
@@ -18,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from gateway.config.lines import toml_lines
+from gateway.config.documents import toml_document
 from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.reading import read
 from gateway.policy.capability import TOOL_MARK, Need
@@ -174,11 +173,7 @@ def parse_grants(text: str, *, file: str = "grants.toml") -> Grants:
         ConfigError: With everything that is wrong with it.
     """
     report = Report(file=file)
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError([Mistake(file, None, "", f"is not valid TOML: {error}")]) from error
-    report.lines = toml_lines(text)
+    document = toml_document(text, report)
     for key in document:
         if key not in ("version", "grants"):
             report.mistake((key,), "is not a known key")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, cast
 
 import msgspec
 from msgspec import Meta
 
-from gateway.config.lines import json_lines, plain_json, toml_lines
+from gateway.config.documents import toml_document
+from gateway.config.lines import json_lines, plain_json
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report, did_you_mean
 from gateway.config.reading import Field, read
 from gateway.policy.capability import METHODS_OF, TOOL_MARK
@@ -114,11 +114,9 @@ def read_policy(
 
 
 def _document(text: str, report: Report) -> tuple[object, KeyPath]:
+    if not report.file.endswith(".json"):
+        return toml_document(text, report), ()
     try:
-        if not report.file.endswith(".json"):
-            document: object = tomllib.loads(text)
-            report.lines = toml_lines(text)
-            return document, ()
         plain = plain_json(text)
         document = json.loads(plain)
         report.lines = json_lines(plain)

@@ -92,7 +92,7 @@ def test_rules_that_decide_no_case_are_named() -> None:
             '[[cases]]\nextension = "a"\nmethod = "ui"\nexpect = "ask"\nmanifest = {}\ncapabilities = []\n',
             "counts alone",
         ),
-        ("[[cases]\n", "is not valid TOML"),
+        ("\n[[cases]\n", "2: is not valid TOML"),
     ],
 )
 def test_a_mistake_in_the_file_is_told(text: str, message: str) -> None:

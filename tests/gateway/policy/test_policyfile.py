@@ -171,9 +171,16 @@ def test_a_mistake_in_json_has_its_line_and_the_whole_key() -> None:
     assert (mistake.line, mistake.key) == (4, "extensions.policy.moed")
 
 
-@pytest.mark.parametrize(("file", "text"), [("p.toml", "a = "), ("p.json", "{"), ("p.json", "[" * 5000)])
-def test_what_cannot_be_read_at_all_is_told_so(file: str, text: str) -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("p.toml", "\na = ]", "p.toml:2: is not valid TOML"),
+        ("p.json", "{", "cannot be read"),
+        ("p.json", "[" * 5000, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_at_all_is_told_so(file: str, text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
         parse_policy(text, file=file)
 
 
