@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from gateway.protocol import trace
 from gateway.protocol.trace import TraceContext
-from gateway.telemetry.facts import Facts, HostCall
+from gateway.telemetry.facts import EVENT_HOOK, Facts, HostCall
 
 Side: TypeAlias = Literal["server", "client"]
 REMEMBERED = 4096
@@ -229,7 +229,7 @@ class Tracker:
             return
         above = operation.above
         self._close(operation, facts, _error_of(facts))
-        if above is None or not above.is_open:
+        if above is None or not above.is_open or _is_aside(operation, above):
             return
         if facts.way == "peer>":
             self._go_on(above, facts)
@@ -311,6 +311,14 @@ class Tracker:
         operation.code = facts.code
         operation.error = error
         operation.fault, operation.reason = facts.fault, facts.reason
+
+
+def _is_aside(operation: Operation, above: Operation) -> bool:
+    """Whether the end of an operation says nothing of the end of the one above it, which has an answer of its own.
+
+    A hook is asked before a call is made, or after; who is asked about a host call says only whether it may be made.
+    """
+    return operation.method == EVENT_HOOK or above.host_call is not None
 
 
 def _error_of(facts: Facts) -> str:

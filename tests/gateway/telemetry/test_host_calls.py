@@ -164,6 +164,48 @@ def test_a_hook_that_is_asked_and_what_it_decided_have_one_id() -> None:
     assert start["data"]["hook"] == "tool_call"
 
 
+def test_a_tool_call_does_not_end_with_the_hook_that_is_asked_before_it() -> None:
+    session = Session()
+    tool = session.calls(peer="db")
+    asked = session.asks(
+        ">peer", "pi/event_hook", {"event": "tool_call"}, peer="guard", name="tool_call", parent=tool
+    )
+    session.answers("peer>", asked, {"result": None}, peer="guard")
+    answer = session.answers("peer>", tool, {"content": [], "isError": True}, peer="db", method="tools/call")
+
+    ends = [each for each in lines_of(session) if each["event"] == "tool_call.end"]
+    assert [each["data"]["is_error"] for each in ends] == [True]
+    assert ends[0]["data"]["duration_ms"] == answer - tool
+
+
+def test_a_tool_call_that_a_hook_blocks_ends_as_an_error() -> None:
+    session = Session()
+    tool = session.calls(peer="db")
+    asked = session.asks(
+        ">peer", "pi/event_hook", {"event": "tool_call"}, peer="guard", name="tool_call", parent=tool
+    )
+    session.answers("peer>", asked, {"result": {"block": True}}, peer="guard")
+    result = {"content": [], "isError": True}
+    session.answers(">core", tool, result, peer="db", method="tools/call", flags=("synthetic",))
+
+    ends = [each for each in lines_of(session) if each["event"] == "tool_call.end"]
+    assert [each["data"]["is_error"] for each in ends] == [True]
+
+
+def test_a_host_call_that_a_person_is_asked_about_ends_with_its_answer_and_not_with_theirs() -> None:
+    session = Session()
+    tool = session.calls(peer="notes")
+    call = asks(session, parent=tool)
+    asked = session.asks(">core", "elicitation/create", {"message": "May it?"}, peer="notes", parent=call)
+    session.answers("core>", asked, {"action": "decline"}, peer="notes")
+    is_decided(session, call, Policy(mode="strict"), Need("http", "http", hosts=("example.com",)))
+    session.refuses(">peer", call, data={"code": "denied"}, peer="notes", flags=("synthetic",))
+
+    told = [each for each in lines_of(session) if each["correlation"].get("host_call_id")]
+    assert [each["event"] for each in told] == ["host_call.start", "policy.decision", "host_call.end"]
+    assert told[-1]["data"]["error"]["code"] == "denied"
+
+
 def test_a_hook_about_something_else_than_a_tool_call_names_none() -> None:
     session = Session()
     x = {"schema": "tieline.hook.v1", "point": "before_agent_start", "decision": "changed"}
