@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -129,7 +130,8 @@ def _print(frame: Frame, body: bytes, causes: dict[str, Frame], results: list[Fr
     # What a decision or an event tells stands in one field, whose name tells a reader nothing.
     facts = fields.pop("x", {})
     for name, value in (*fields.items(), *facts.items()):
-        sys.stdout.write(f"{printable(name):12} {printable(told(name, value))}\n")
+        for head, line in zip_longest([name], lines_of(name, value), fillvalue=""):
+            sys.stdout.write(f"{printable(head):12} {printable(line)}".rstrip() + "\n")
     if body:
         sys.stdout.write("\n")
         _print_body(frame, body)
@@ -145,6 +147,23 @@ def _print(frame: Frame, body: bytes, causes: dict[str, Frame], results: list[Fr
             sys.stdout.write("\n".join(("", title, *frame_lines(rows, terminal_width(), names=names), "")))
 
 
+def lines_of(name: str, value: Any) -> list[str]:
+    """A field's value in lines: one for each member that has something to say, and each item that is no plain value."""
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value).items()
+            return [f"{key} {told(key, inner)}" for key, inner in members if inner not in ("", [], {}, None)]
+        case list() if any(isinstance(each, list | dict) for each in cast("list[Any]", value)):
+            return [
+                " ".join(told("", word) for word in cast("list[Any]", each))
+                if isinstance(each, list)
+                else told("", each)
+                for each in cast("list[Any]", value)
+            ]
+        case _:
+            return [told(name, value)]
+
+
 def told(name: str, value: Any) -> str:
     """A field's value for people: times as such, no syntax around words."""
     match value:
@@ -153,11 +172,14 @@ def told(name: str, value: Any) -> str:
         case int() if name == "wall":
             moment = datetime.fromtimestamp(value / 1e9).astimezone()
             return moment.isoformat(sep=" ", timespec="microseconds")
+        case list() if any(isinstance(each, list | dict) for each in cast("list[Any]", value)):
+            return "; ".join(lines_of("", value))
         case list():
             return ", ".join(told("", each) for each in cast("list[Any]", value))
         case dict():
+            members = cast("dict[str, Any]", value).items()
             return ", ".join(
-                f"{key} {told('', inner)}" for key, inner in cast("dict[str, Any]", value).items()
+                f"{key} {told('', inner)}" for key, inner in members if inner not in ("", [], {}, None)
             )
         case bool():
             return "yes" if value else "no"
