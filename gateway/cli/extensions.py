@@ -243,13 +243,14 @@ def trust_names(names: Sequence[str], config: Path | None, *, yes: bool) -> int:
 def _would_run(one: Found, discovery: Discovery) -> list[str]:
     peer = one.manifest.peer(one.path)
     wanted = one.manifest.capability_manifest or one.manifest.capabilities
+    wants = msgspec.json.encode(wanted).decode() if wanted else "not stated: what it registers once it runs"
     others = [each for each in discovery.found if each.name == one.name and each.status == "served"]
     return [
         f"{one.name} {one.manifest.version}, of {one.path}",
         f"  runs     {shlex.join(peer.command)}",
         f"  in       {peer.cwd}",
         f"  sets     {', '.join(peer.env) or 'no variables'}",
-        f"  wants    {msgspec.json.encode(wanted).decode() if wanted else 'nothing beforehand'}",
+        f"  wants    {wants}",
         *(f"  instead of {each.path}" for each in others),
     ]
 

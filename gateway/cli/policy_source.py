@@ -118,7 +118,8 @@ def _declared(path: Path | None, wants: dict[str, Any] | None, need: Need) -> De
     if path is None:
         name = f"tool:{need.tool}" if need.capability == "tool" else need.capability
         sys.stderr.write(
-            f"note: taken as declared: `{name}`; `--manifest` says what the extension declares\n"
+            f"note: taken as declared: `{name}` and nothing else; what it registers once it runs counts as evidence, "
+            "and remembered answers are bound to that. State it in its `extension.json`, or say it with `--manifest`\n"
         )
         return Declaration(coarse([name]))
     try:

@@ -61,7 +61,7 @@ class PolicyFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def parse_policy(text: str, *, file: str) -> tuple[Policy, tuple[str, ...]]:
-    """Read a policy; what ends in `.json` is JSON, where it may also lie under `extensions.policy`.
+    """Read a policy; what ends in `.json` is JSON, all else TOML. It may also lie under `extensions.policy`.
 
     Returns:
         The policy, and notes about rules that do nothing because others say more.
@@ -114,19 +114,25 @@ def read_policy(
 
 
 def _document(text: str, report: Report) -> tuple[object, KeyPath]:
-    if not report.file.endswith(".json"):
-        return toml_document(text, report), ()
-    try:
-        plain = plain_json(text)
-        document = json.loads(plain)
-        report.lines = json_lines(plain)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError([Mistake(report.file, None, "", f"cannot be read: {error}")]) from error
+    if report.file.endswith(".json"):
+        document = _json_document(text, report)
+    else:
+        document = toml_document(text, report)
     if isinstance(document, dict):
         inner = cast(dict[str, Any], document).get("extensions")
         if isinstance(inner, dict) and "policy" in inner:
             return cast(dict[str, Any], inner)["policy"], ("extensions", "policy")
     return cast(object, document), ()
+
+
+def _json_document(text: str, report: Report) -> object:
+    try:
+        plain = plain_json(text)
+        document: object = json.loads(plain)
+        report.lines = json_lines(plain)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError([Mistake(report.file, None, "", f"cannot be read: {error}")]) from error
+    return document
 
 
 def _as_is(field: Field, value: object, path: KeyPath) -> object:

@@ -17,6 +17,15 @@ from gateway.policy.decide import Answer, Decision, Facts
 
 SCHEMA: Final = "tieline.policy.v1"
 _HASHED: Final = ("paths", "env")
+_SAID: Final = {
+    "no_ui": "it is to be asked about, and there is nobody to ask",
+    "prompt_timeout": "nobody has said yes",
+    "prompt_user_deny": "a person has said no",
+    "refused": "a person has said no before",
+    "loss_rule": "the evidence speaks against it",
+    "out_of_scope": "it is out of scope",
+}
+"""Reasons for people, where their names do not say it."""
 _QUOTING: Final = ("call", "fault")
 """Layers whose `why` may quote what the extension has sent."""
 
@@ -113,7 +122,8 @@ def refusal(decision: Decision) -> tuple[str, dict[str, Any]]:
     details: dict[str, Any] = {"capability": need.capability, "reason": decision.reason}
     if decision.code == "invalid_request":
         return decision.why, details
-    return f"`{need.capability}` is denied by policy: {decision.reason.replace('_', ' ')}", details
+    why = _SAID.get(decision.reason) or decision.reason.replace("_", " ")
+    return f"`{need.capability}` is denied by policy: {why}", details
 
 
 def _hash(text: str) -> str:

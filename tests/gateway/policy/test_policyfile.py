@@ -95,6 +95,15 @@ def test_json_says_the_same_by_itself_and_beneath_the_extensions_of_a_larger_fil
     assert alone.rules == (Rule(verdict="deny", capability="ui"),)
 
 
+def test_the_policy_of_a_whole_configuration_is_the_same_as_one_that_stands_alone() -> None:
+    alone, _ = parse_policy('profile = "safe"\ndeny_caps = ["ui"]\n', file="p.toml")
+    inside, _ = parse_policy(
+        '[extensions.policy]\nprofile = "safe"\ndeny_caps = ["ui"]\n\n[peers.a]\ncommand = ["a"]\n',
+        file="t.toml",
+    )
+    assert alone == inside
+
+
 RULE = '[[rules]]\nverdict = "allow"\n'
 
 

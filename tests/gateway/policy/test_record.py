@@ -158,6 +158,11 @@ def test_whoever_is_refused_learns_the_reason_and_nothing_of_rules() -> None:
     message, details = refusal(decided(changed(Policy(), rules=(rule,)), call()))
     assert message == "`read` is denied by policy: rule deny"
     assert details == {"capability": "read", "reason": "rule_deny"}
+    nobody = decided(changed(Policy(), default_caps=()), call(ui=False))
+    assert (
+        refusal(nobody)[0]
+        == "`read` is denied by policy: it is to be asked about, and there is nobody to ask"
+    )
     message, details = refusal(decided(Policy(), call(EXEC)))
     assert message == "`exec` is denied by policy: deny caps"
     assert details == {"capability": "exec", "reason": "deny_caps"}
