@@ -17,7 +17,8 @@ waits, `testing` drives an extension without any process.
         \"\"\"
         return f"Hello {name}! " * times
 
-    app.run()
+    if __name__ == "__main__":
+        app.run()
 """
 
 from adapters.kit.app import App

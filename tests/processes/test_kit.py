@@ -179,6 +179,25 @@ def test_the_extension_of_the_page_has_the_gateway_write_its_file(tmp_path: Path
     run(main())
 
 
+def test_the_test_of_the_page_imports_its_extension_and_passes(tmp_path: Path) -> None:
+    [extension, test] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    (tmp_path / "todo.py").write_text(extension)
+    (tmp_path / "test_todo.py").write_text(test)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "no:cacheprovider",
+        f"--rootdir={tmp_path}",
+        ".",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
 def test_an_extension_asks_a_person_and_runs_a_command_through_the_gateway_as_in_a_test_in_memory(
     tmp_path: Path,
 ) -> None:
