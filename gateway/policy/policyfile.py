@@ -114,10 +114,7 @@ def read_policy(
 
 
 def _document(text: str, report: Report) -> tuple[object, KeyPath]:
-    if report.file.endswith(".json"):
-        document = _json_document(text, report)
-    else:
-        document = toml_document(text, report)
+    document = _json_document(text, report) if report.file.endswith(".json") else toml_document(text, report)
     if isinstance(document, dict):
         inner = cast(dict[str, Any], document).get("extensions")
         if isinstance(inner, dict) and "policy" in inner:

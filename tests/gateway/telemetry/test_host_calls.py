@@ -185,7 +185,7 @@ def test_a_tool_call_that_a_hook_blocks_ends_as_an_error() -> None:
         ">peer", "pi/event_hook", {"event": "tool_call"}, peer="guard", name="tool_call", parent=tool
     )
     session.answers("peer>", asked, {"result": {"block": True}}, peer="guard")
-    result = {"content": [], "isError": True}
+    result: dict[str, Any] = {"content": [], "isError": True}
     session.answers(">core", tool, result, peer="db", method="tools/call", flags=("synthetic",))
 
     ends = [each for each in lines_of(session) if each["event"] == "tool_call.end"]
