@@ -225,7 +225,8 @@ class PiServer:
                 return to_mcp.command_fault(name, ended.output, peer)
             return to_mcp.prompt_result(ended.output)
 
-        asked = self.extension.run_command(name, command.args, FOREVER, context=self._context_for(id_))
+        context = self._context_for(id_, command.context)
+        asked = self.extension.run_command(name, command.args, FOREVER, context=context)
         self._ask(said, _Open(id_, answer, _token(params)), asked)
 
     def _context_for(self, id_: Id | None, more: Raw = EMPTY) -> Raw:

@@ -50,6 +50,7 @@ class PiCommand(NamedTuple):
 
     name: str
     args: list[str]
+    context: Raw = EMPTY
 
 
 class _CallParams(msgspec.Struct):
@@ -61,6 +62,7 @@ class _CallParams(msgspec.Struct):
 class _PromptParams(msgspec.Struct):
     name: str
     arguments: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    meta: dict[str, Any] = msgspec.field(name=META, default_factory=dict[str, Any])
 
 
 _call_params = msgspec.json.Decoder(_CallParams)
@@ -137,10 +139,7 @@ def read_call(params: bytes, flags: Container[str] = ()) -> PiCall | Fault:
         return _unreadable("tools/call", fault)
     if bytes(memoryview(read.arguments)[:1]) != b"{":
         return _unreadable("tools/call", "`arguments` must be an object")
-    context: dict[str, Any] = {}
-    lane: object = read.meta.get(mcp.META_LANE)
-    if isinstance(lane, str) and lane:
-        context["lane"] = lane
+    context = _lane_of(read.meta)
     values = {name: value for name, value in table(read.meta.get(META_FLAGS)).items() if name in flags}
     if values:
         context["flags"] = values
@@ -151,7 +150,7 @@ def read_call(params: bytes, flags: Container[str] = ()) -> PiCall | Fault:
 
 
 def read_prompt(params: bytes) -> PiCommand | Fault:
-    """Return what `prompts/get` asks for: the words of its one argument, apart at white space."""
+    """Return what `prompts/get` asks for: the words of its one argument, apart at white space, and its lane."""
     try:
         read = _prompt_params.decode(params)
     except msgspec.DecodeError as fault:
@@ -159,7 +158,15 @@ def read_prompt(params: bytes) -> PiCommand | Fault:
     unknown = sorted(read.arguments.keys() - {ARGS})
     if unknown:
         return _unreadable("prompts/get", f"a command has no argument {unknown[0][:64]!r}, only `{ARGS}`")
-    return PiCommand(read.name, read.arguments.get(ARGS, "").split())
+    context = _lane_of(read.meta)
+    words = read.arguments.get(ARGS, "").split()
+    return PiCommand(read.name, words, Raw(_encode(context)) if context else EMPTY)
+
+
+def _lane_of(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the beginning of a context: the lane that a core's request says it is in."""
+    lane: object = meta.get(mcp.META_LANE)
+    return {"lane": lane} if isinstance(lane, str) and lane else {}
 
 
 def call_result(output: Raw, *, is_error: bool, hints: object = None) -> bytes:

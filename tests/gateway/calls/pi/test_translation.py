@@ -183,6 +183,16 @@ class TestCalls:
 
         assert to_mcp.read_prompt(params) == PiCommand("deploy", args)
 
+    def test_a_command_is_told_the_lane_that_its_prompt_is_in(self) -> None:
+        params = json.dumps(
+            {"name": "deploy", "_meta": {"io.tieline/lane": "turn3/main", "other": 1}}
+        ).encode()
+
+        read = to_mcp.read_prompt(params)
+
+        assert isinstance(read, PiCommand)
+        assert json.loads(bytes(read.context)) == {"lane": "turn3/main"}
+
     @pytest.mark.parametrize("arguments", [{"other": "x"}, {"args": 1}])
     def test_a_prompt_with_other_arguments_is_an_invalid_request(self, arguments: Any) -> None:
         fault = to_mcp.read_prompt(json.dumps({"name": "deploy", "arguments": arguments}).encode())
