@@ -19,6 +19,9 @@ from gateway.protocol.errors import Fault
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Id
 
+SUBSCRIBE = "resources/subscribe"
+UNSUBSCRIBE = "resources/unsubscribe"
+
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
@@ -30,8 +33,7 @@ class Bridge:
 
     def __init__(self) -> None:
         self.leg: Call | None = None
-        self.uris: list[str] = []
-        self.waiting: list[Request] = []
+        self.waiting: list[Call] = []
         """Requests of legacy cores that are answered when the peer has acknowledged what they asked for."""
 
 
@@ -42,7 +44,7 @@ class Subscriptions:
         self._session = session
         self._bridges: dict[str, Bridge] = {}
         self._subscribed: dict[str, list[str]] = {}
-        """Peer name -> what was subscribed to at a legacy peer."""
+        """Peer name -> what was subscribed to there, of whatever era the peer is."""
 
     def route(self, request: Request) -> None:
         """`resources/subscribe` and `resources/unsubscribe`: at the peer that the resource belongs to, once found."""
@@ -57,30 +59,26 @@ class Subscriptions:
     def subscription_at(self, name: str, request: Request, uri: str) -> None:
         """Subscribe at the peer that a resource belongs to, or not any more."""
         session = self._session
-        add = request.method == "resources/subscribe"
-        seat = session.seats[name]
-        peer = seat.peer(session, request)
-        if not (peer.is_ready and peer.is_modern):
-            _remember(self._subscribed.setdefault(name, []), uri, add=add)
-            if add:
-                peer.wants.add(uri, self)
-            else:
-                peer.wants.drop(uri, self)
-            call = request.call or session.open_call(request, peer=name, name=uri)
-            if call is None:
-                return
-            if add or uri not in peer.wants:
-                session.submit(call, peer)
-            else:
-                session.give(request, b"{}")
-            return
+        add = request.method == SUBSCRIBE
+        peer = session.seats[name].peer(session, request)
         call = request.call or session.open_call(request, peer=name, name=uri)
         if call is None:
             return
-        bridge = self._bridges.setdefault(name, Bridge())
-        _remember(bridge.uris, uri, add=add)
-        bridge.waiting.append(request)
-        self._relisten(peer, bridge)
+        _remember(self._subscribed.setdefault(name, []), uri, add=add)
+        if peer.is_ready and peer.is_modern:
+            bridge = self._bridges.setdefault(name, Bridge())
+            bridge.waiting.append(call)
+            self._relisten(peer, bridge)
+            return
+        # Of one that is not there nobody knows whether it is modern: `peer_ready` takes back what waits for it.
+        if add:
+            peer.wants.add(uri, self)
+        else:
+            peer.wants.drop(uri, self)
+        if add or uri not in peer.wants:
+            session.submit(call, peer)
+        else:
+            session.give_call(call, b"{}")
 
     def core_initialized(self, core: Core) -> None:
         """A core is there: if it is a legacy one, listen for it at modern peers that were there before it."""
@@ -110,14 +108,29 @@ class Subscriptions:
     def peer_ready(self, peer: Peer) -> None:
         """A modern peer is there, perhaps again: listen where a legacy core is to hear of its changes."""
         if any(core.era == "legacy" for core in self._session.cores):
-            self._relisten(peer, self._bridges.setdefault(peer.name, Bridge()))
+            bridge = self._bridges.setdefault(peer.name, Bridge())
+            bridge.waiting += self._take_back(peer)
+            self._relisten(peer, bridge)
+
+    def _take_back(self, peer: Peer) -> list[Call]:
+        """Return the subscriptions that were to go out as requests of their own, which a modern peer does not know."""
+        for uri in self._subscribed.get(peer.name, ()):
+            peer.wants.drop(uri, self)
+        found = self._waiting_at(peer, SUBSCRIBE, UNSUBSCRIBE)
+        for call in found:
+            peer.waiting.remove(call)
+        return found
+
+    def _waiting_at(self, peer: Peer, *methods: str) -> list[Call]:
+        return [call for call in peer.waiting if call.session is self._session and call.method in methods]
 
     def renew(self, peer: Peer) -> list[str]:
         """A legacy peer is there, perhaps again: return what is to be subscribed to at it."""
         again: list[str] = []
+        # What was subscribed to while the peer was not there goes out by itself, and only once.
+        by_itself = {call.name for call in self._waiting_at(peer, SUBSCRIBE)}
         for uri in self._subscribed.get(peer.name, ()):
-            # What was subscribed to before the peer was there goes out by itself, and only once.
-            if peer.lives > 1 or not peer.wants.holds(uri, self):
+            if uri not in by_itself and (peer.lives > 1 or not peer.wants.holds(uri, self)):
                 peer.wants.add(uri, self)
                 again.append(uri)
         return again
@@ -162,8 +175,8 @@ class Subscriptions:
     def _relisten(self, peer: Peer, bridge: Bridge) -> None:
         """Listen at a peer for all that legacy cores want now, and no more for what they wanted before."""
         wanted: dict[str, Any] = dict.fromkeys(list_changes(peer), True)
-        if bridge.uris:
-            wanted["resourceSubscriptions"] = bridge.uris
+        if uris := self._subscribed.get(peer.name):
+            wanted["resourceSubscriptions"] = uris
         old, bridge.leg = bridge.leg, None
         if wanted:
             leg = bridge.leg = Call(self._session, LISTEN, jsonrpc.encode({"notifications": wanted}))
@@ -176,23 +189,22 @@ class Subscriptions:
 
     def _is_up(self, bridge: Bridge) -> None:
         waiting, bridge.waiting = bridge.waiting, []
-        for request in waiting:
-            self._session.give(request, b"{}")
+        for call in waiting:
+            self._session.give_call(call, b"{}")
 
     def _ended(self, bridge: Bridge, leg: Call, reply: Reply) -> None:
         if bridge.leg is not leg:
             return
         bridge.leg = None
         waiting, bridge.waiting = bridge.waiting, []
-        for request in waiting:
-            if request.call is not None:
-                self._session.finish(request.call, reply)
+        for call in waiting:
+            self._session.finish(call, reply)
 
 
 def drop(session: Session, peer: Peer, uri: str, holder: object) -> None:
     """Somebody does not want to hear of a resource any more: unsubscribe at a legacy peer where nobody else does."""
     if peer.wants.drop(uri, holder) and peer.is_ready:
-        send(session, peer, "resources/unsubscribe", uri)
+        send(session, peer, UNSUBSCRIBE, uri)
 
 
 def send(session: Session, peer: Peer, method: str, uri: str) -> None:

@@ -253,6 +253,73 @@ def test_a_subscription_that_waits_for_its_peer_goes_out_once() -> None:
     assert [message["method"] for message in docs.wire.got] == ["resources/subscribe"]
 
 
+def gone(docs: Service) -> None:
+    """The peer has gone and is not back yet."""
+    docs.dies()
+    docs.wire.got.clear()
+
+
+def test_a_subscription_that_waits_for_a_modern_peer_is_listened_to_and_never_sent_as_it_is() -> None:
+    desk, core, docs = bridged()
+    gone(docs)
+    core.got.clear()
+    core.asks("resources/subscribe", {"uri": URI}, id=1)
+    assert core.hears_nothing
+    desk.passes(1)
+
+    assert core.gets() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert [
+        listening["params"]["notifications"]["resourceSubscriptions"] for listening in docs.wire.listening
+    ] == [[URI]]
+    assert not [message for message in docs.wire.got if message.get("method") == "resources/subscribe"]
+    tells_of(docs, docs.wire.listening[-1], UPDATED, uri=URI)
+    assert core.gets(UPDATED)["params"] == {"uri": URI}
+
+
+def test_what_was_unsubscribed_from_while_a_modern_peer_was_gone_is_not_listened_to_when_it_is_back() -> None:
+    desk, core, docs = bridged()
+    core.asks("resources/subscribe", {"uri": URI}, id=1)
+    gone(docs)
+    core.got.clear()
+    core.asks("resources/unsubscribe", {"uri": URI}, id=2)
+    desk.passes(1)
+
+    assert "resourceSubscriptions" not in docs.wire.listening[-1]["params"]["notifications"]
+    assert core.gets_result() == {}
+
+
+@pytest.mark.parametrize(("before", "after"), [("modern", "legacy"), ("legacy", "modern")])
+def test_a_subscription_is_held_at_a_peer_that_comes_back_in_the_other_era(
+    before: mcp.Era, after: mcp.Era
+) -> None:
+    desk, core, docs = one("legacy", before)
+    core.asks("resources/subscribe", {"uri": URI})
+    if before == "legacy":
+        docs.answers(docs.gets("resources/subscribe"))
+    core.got.clear()
+    docs.era, docs.version = after, mcp.LATEST_LEGACY if after == "legacy" else mcp.LATEST_MODERN
+    docs.dies()
+    desk.passes(1)
+    core.got.clear()
+
+    if after == "legacy":
+        assert docs.gets("resources/subscribe")["params"] == {"uri": URI}
+        docs.tells(UPDATED, {"uri": URI})
+    else:
+        assert docs.wire.listening[-1]["params"]["notifications"]["resourceSubscriptions"] == [URI]
+        tells_of(docs, docs.wire.listening[-1], UPDATED, uri=URI)
+    assert core.gets(UPDATED)["params"] == {"uri": URI}
+
+
+def test_a_subscription_that_waits_for_a_legacy_peer_to_come_back_goes_out_once() -> None:
+    desk, core, docs = one("legacy", "legacy")
+    gone(docs)
+    core.asks("resources/subscribe", {"uri": URI})
+    desk.passes(1)
+
+    assert [message["method"] for message in docs.wire.got] == ["resources/subscribe"]
+
+
 def test_a_listening_of_ours_that_its_peer_takes_back_is_an_error_for_who_waits_for_it() -> None:
     _, core, docs = bridged()
     docs.acknowledges = False

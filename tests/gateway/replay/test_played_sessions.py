@@ -55,3 +55,11 @@ def test_a_peer_that_was_started_anew_for_its_silence_is_so_once_and_not_twice()
         plan = Plan("legacy", False, (("legacy", False, False),), 1, lanes, True, steps)
         assert any(frame.kind == "close" and frame.peer for frame in Acting(plan).play().frames)
         assert_replayed(plan, 0)
+
+
+def test_a_subscription_that_waited_for_its_modern_peer_is_answered_again_whenever_that_is_back() -> None:
+    steps = (("dies", 0, 0), ("call", 0, 0), ("subscribe", 0, 0), ("renews", 0, 0))
+    for is_shared in (False, True):
+        plan = Plan("legacy", False, (("modern", False, is_shared),), 1, 0, True, steps)
+        for seed in range(8):
+            assert_replayed(plan, seed)
