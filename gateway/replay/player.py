@@ -47,6 +47,8 @@ class Asked(msgspec.Struct, eq=False):
     is_own: bool = False
     refused: bool = False
     is_taken_back: bool = False
+    listens: bytes = b""
+    """Of a listening of the gateway's own that is not recorded: its params."""
     instead: Instead = "error"
     """What it is given where the recording has nothing."""
     went_live: bool = False
@@ -61,6 +63,8 @@ class Act(NamedTuple):
     """With `answer`: a whole answer, under whatever id."""
     divert: Asked | None = None
     """A request that goes to a live service."""
+    listening: Asked | None = None
+    """A listening of the gateway's own, to be acknowledged as it was asked for."""
 
 
 class Player:
@@ -159,6 +163,7 @@ class Player:
             if ANSWERS in params and self._retries(one, params, parent):
                 return one
             one.miss = self._missed(one, found, wanted, params)
+            one.listens = params if self._listens_again(one) else b""
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
             # the others are told of.
@@ -385,7 +390,10 @@ class Player:
         one = self._asked.get(live)
         if one is not None and live in self._struck:
             self._acts.append(Act(answer=one, message=jsonrpc.error(None, failing(one.peer))))
-        elif one is not None and one.miss is not None and not self._is_idle_listening(one):
+        elif one is not None and one.listens:
+            # How often it listens depends on when it learns what: who waits for that is not kept waiting.
+            self._acts.append(Act(listening=one))
+        elif one is not None and one.miss is not None:
             self._acts.append(self._instead(one, one.miss))
 
     def failed(self, fault: Exception, asked: Asked | None = None) -> None:
@@ -395,8 +403,8 @@ class Player:
             self._asked.setdefault(asked.live, asked)
             self._struck.add(asked.live)
 
-    def _is_idle_listening(self, one: Asked) -> bool:
-        """Whether the gateway listens again, at a peer of which nothing more is recorded: it hears nothing."""
+    def _listens_again(self, one: Asked) -> bool:
+        """Whether the gateway listens again, at a peer of which nothing more is recorded: no change comes of it."""
         return (
             one.is_own
             and one.method == LISTEN

@@ -11,11 +11,13 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
+from gateway.calls import translate
+from gateway.calls.concern import ACKNOWLEDGED
 from gateway.calls.faults import fault_of, transport_of
 from gateway.calls.ports import Timer
-from gateway.protocol import jsonrpc
+from gateway.protocol import jsonrpc, mcp
 from gateway.replay.faulty import Faults
 from gateway.replay.player import Act, Asked, Player, failing
 from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
@@ -235,7 +237,7 @@ class Playing:
         try:
             return self._do(act)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            asked = act.answer or act.divert
+            asked = act.answer or act.divert or act.listening
             cause = act.delivery.cause if act.delivery is not None else None
             live = asked.live if asked is not None else self.player.live_of(cause)
             where = self._sent.get(live) if live is not None else None
@@ -364,6 +366,8 @@ class Playing:
             return self._answer(act.answer, act.message)
         if act.divert is not None:
             return self._divert(act.divert)
+        if act.listening is not None:
+            return self._acknowledge(act.listening)
         delivery = act.delivery
         assert delivery is not None
         link, wire = self._way(delivery)
@@ -405,6 +409,14 @@ class Playing:
         link, wire = where
         if wire in link.peer.pending:
             link.peer.message(under_id(message, wire))
+        return "done"
+
+    def _acknowledge(self, one: Asked) -> Outcome:
+        """Say that a peer listens, of which no more is recorded."""
+        where = self._sent.get(one.live)
+        if where is not None and where[1] in where[0].peer.pending:
+            link, wire = where
+            link.peer.message(_acknowledgement(one.listens, wire))
         return "done"
 
     def _way(self, delivery: Delivery) -> tuple[ScriptedLink | None, Id | None]:
@@ -517,6 +529,13 @@ class Playing:
         error = self.player.unreadable(delivery, missing)
         if wire is not None and wire in link.peer.pending:
             link.peer.message(jsonrpc.error(wire, error))
+
+
+def _acknowledgement(listens: bytes, wire: Id) -> bytes:
+    """What a modern peer says once it listens for all that it was asked to."""
+    wanted = translate.members(listens).get("notifications", Raw(b"{}"))
+    params = {"notifications": wanted, "_meta": {mcp.META_SUBSCRIPTION: wire}}
+    return jsonrpc.notification(ACKNOWLEDGED, jsonrpc.encode(params))
 
 
 def _unasked(body: bytes, peer: Peer, wire: Id | None) -> bytes:
