@@ -175,5 +175,8 @@ def _request(title: str, message: str) -> Request:
 
 
 def _short(text: str) -> str:
-    shown = visible(text)
-    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}… ({len(shown)} characters)"
+    # What nobody is shown is not looked at: it may be as long as a message.
+    shown = visible(text[:LONGEST])
+    if len(text) <= LONGEST and len(shown) <= LONGEST:
+        return shown
+    return f"{shown[:LONGEST]}… ({len(text)} characters)"

@@ -207,6 +207,11 @@ class Matches:
         """Whether nothing more needs to be looked for."""
         return self.is_more or self._bytes > 4 * MOST_BYTES
 
+    @property
+    def room(self) -> int:
+        """How many matches are of use: those that are wanted, and one that tells of more."""
+        return self._most - self.found + 1
+
     def add(self, name: str, lines: Sequence[str], matches: Sequence[int]) -> None:
         """Take the matches of one file: its lines, and which of them match, in order.
 

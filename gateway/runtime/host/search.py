@@ -18,6 +18,7 @@ from gateway.calls.host.tool_results import Matches, rows
 from gateway.runtime.host.base import HostFault, bad_params
 from gateway.runtime.host.files import Files, kind_of
 from gateway.runtime.host.walk import Walk
+from gateway.runtime.host.workers import Stop
 
 _re2: Any = re2
 _MOST: int = 100_000
@@ -60,7 +61,7 @@ def grep(files: Files, path: str, call: Grep) -> dict[str, Any]:
         left -= len(data)
         if found != path and b"\0" in data:
             continue
-        _collect(matches, name, data, pattern)
+        _collect(matches, name, data, pattern, files.stop)
         if matches.is_full:
             break
     limit = ("matches", "matchLimitReached", wanted) if matches.is_more else None
@@ -115,11 +116,12 @@ def _candidates(files: Files, walk: Walk, path: str, call: Grep) -> Iterator[tup
             yield name, each
 
 
-def _collect(matches: Matches, name: str, data: bytes, pattern: _Pattern) -> None:
-    position = 0
+def _collect(matches: Matches, name: str, data: bytes, pattern: _Pattern, stop: Stop) -> None:
+    position, room = 0, matches.room
     starts: list[int] = []
     hits: list[int] = []
-    while position < len(data) and (match := pattern.search(data, position)) is not None:
+    while len(hits) < room and position < len(data) and (match := pattern.search(data, position)) is not None:
+        stop.look()
         if not starts:
             starts = _line_starts(data)
         line = bisect.bisect_right(starts, match.start()) - 1

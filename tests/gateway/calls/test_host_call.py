@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gateway.calls.accepted import visible
 from gateway.calls.host_prompts import CHOICES
 from gateway.config.peer import PeerConfig
 from gateway.policy.model import PROFILES, Policy, Rule
@@ -191,6 +192,25 @@ class TestPrompts:
         core.answers(core.gets("elicitation/create"), {"action": action})
         assert result(helper)["error"]["details"]["reason"] == "prompt_user_deny"
         assert not helper.desk.host.authorities[0].given
+
+    def test_a_person_sees_the_beginning_of_a_long_call_and_how_long_it_is(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked_at: list[int] = []
+
+        def counting(text: str) -> str:
+            looked_at.append(len(text))
+            return visible(text)
+
+        monkeypatch.setattr("gateway.calls.host_prompts.visible", counting)
+        helper, core = begun(Policy(mode="prompt", default_caps=(), deny_caps=()))
+        params = {"cmd": "echo", "args": ["\x1b" + "y" * 1_000_000]}
+        asks(helper, capability="exec", method="exec", params=params)
+        shown = core.gets("elicitation/create")["params"]["message"]
+        assert "echo" in shown
+        assert "\x1b" not in shown
+        assert "… (1000" in shown
+        assert max(looked_at) < 1000
 
     def test_calls_that_would_ask_the_same_wait_for_one_answer(self) -> None:
         helper, core = begun(self.ASK)

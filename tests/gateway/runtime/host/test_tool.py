@@ -21,6 +21,7 @@ from gateway.policy.model import Rule
 from gateway.protocol.errors import Fault
 from gateway.runtime.host.beneath import Folders
 from gateway.runtime.host.registry import Ports
+from gateway.runtime.host.workers import Stop
 from tests import tooling
 from tests.gateway.runtime.host.kit import Session, folders_of, with_rules
 from tests.gateway.runtime.process_kit import until
@@ -374,6 +375,22 @@ def test_a_search_stops_where_pi_stops(pi: Pi, session: Session, place: Path, gi
     (place / "many").write_text("".join(f"match {n}\nother\n" for n in range(40)) + "y" * 700 + "match\n")
     theirs = pi.call(place, "grep", pattern="match", path="many", **given)["ok"]
     assert tool(session, "grep", pattern="match", path="many", **given) == theirs
+
+
+def test_a_search_looks_at_no_more_lines_than_are_shown(
+    session: Session, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+
+    class Counting(Stop):
+        def look(self) -> None:
+            looked.append(1)
+
+    monkeypatch.setattr("gateway.runtime.host.workers.Stop", Counting)
+    (place / "many").write_text("match\n" * 10_000)
+    found = tool(session, "grep", pattern="match", path="many", limit=5)
+    assert found["details"]["matchLimitReached"] == 5
+    assert 5 < len(looked) < 100
 
 
 def test_a_search_of_long_rows_is_cut_by_bytes(pi: Pi, session: Session, place: Path) -> None:
