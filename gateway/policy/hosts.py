@@ -24,6 +24,7 @@ LONGEST_URL: Final = 8192
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)", re.ASCII)
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+_AUTHORITY_END = re.compile(r"[/?#]")
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _USUAL_URL = re.compile(
     r"(https?)://([a-z][a-z0-9.-]*[a-z])(?::([0-9]{1,4}))?(?:[/?#][!-\[\]-~]*)?", re.ASCII
@@ -105,6 +106,9 @@ def host_of_url(url: str) -> str:
         raise HostError(
             "bad_url", "the URL is too long or holds white space, a backslash or a control character"
         )
+    if "@" in _authority(url):
+        # Said before the rest is read: a recording has the user taken out, and must be refused for the same reason.
+        raise HostError("bad_url", "the URL names a user")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -112,9 +116,13 @@ def host_of_url(url: str) -> str:
         raise HostError("bad_url", "the URL cannot be read") from None
     if parts.scheme not in PORTS or not host:
         raise HostError("bad_url", "the URL must begin with `http://` or `https://` and a host")
-    if "@" in parts.netloc:
-        raise HostError("bad_url", "the URL names a user")
     return with_port(host, PORTS[parts.scheme] if port is None else port)
+
+
+def _authority(url: str) -> str:
+    """What stands between `//` and the path, as `urlsplit` sees it, whatever it is."""
+    _, slashes, rest = url.partition("//")
+    return _AUTHORITY_END.split(rest, maxsplit=1)[0] if slashes else ""
 
 
 class HostPattern:

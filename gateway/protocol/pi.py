@@ -26,7 +26,9 @@ SALVAGED_BYTES: Final = 256 * 1024
 
 
 class Message(NamedTuple):
-    """One message: its id, its type, its payload as a struct and as the bytes that came."""
+    """One message: its id, its type, its payload as a struct and as bytes: those that came, but for integers such as
+    `5.0`, which are written anew.
+    """
 
     id: str
     type: Type
@@ -89,7 +91,7 @@ def read(data: bytes, most_depth: int = MAX_DEPTH) -> Message:
         raise BadPiMessage("duplicate-key", "a key stands twice in one object", salvage(data))
     try:
         envelope = _envelope.decode(data)
-        return Message(envelope.id, envelope.type, _body(envelope), envelope.payload)
+        return Message(envelope.id, envelope.type, *_body(envelope))
     except msgspec.ValidationError as fault:
         raise BadPiMessage(_reason(value), str(fault), _known(value)) from None
 
@@ -129,15 +131,17 @@ def salvage(data: bytes) -> Salvaged:
     return Salvaged(ids.pop() if len(ids) == 1 else None, types.pop() if len(types) == 1 else "")
 
 
-def _body(envelope: Envelope) -> Payload:
-    decoder = _payloads[envelope.type]
+def _body(envelope: Envelope) -> tuple[Payload, Raw]:
+    decoder, payload = _payloads[envelope.type], envelope.payload
     try:
-        return decoder.decode(envelope.payload)
+        return decoder.decode(payload), payload
     except msgspec.ValidationError as fault:
         if "got `float`" not in str(fault):
             raise
-        # To a JSON Schema 5.0 is an integer. Rare enough that the payload may be written anew for it.
-        return decoder.decode(_encode(_with_integers(envelope.type, msgspec.json.decode(envelope.payload))))
+        # To a JSON Schema 5.0 is an integer. Rare enough that the payload may be written anew for it, also for those
+        # who read the bytes after us.
+        payload = Raw(_encode(_with_integers(envelope.type, msgspec.json.decode(payload))))
+        return decoder.decode(payload), payload
 
 
 _INTEGERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {

@@ -22,6 +22,7 @@ from gateway.config.model import Config
 from gateway.config.places import state_dir
 from gateway.policy.manifest import ManifestError, coarse, read_manifest
 from gateway.runtime.host.identity import Programs
+from gateway.runtime.host.regular import read_regular
 
 MOST_BYTES: Final = 1024 * 1024
 """Of one manifest, package or file of settings."""
@@ -59,14 +60,7 @@ class Disk:
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a regular file of at most `MOST_BYTES`. Raises `OSError` otherwise."""
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise OSError(0, "it is no regular file")
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise OSError(0, f"it has more than {MOST_BYTES} bytes")
-        return data
+        return read_regular(path, MOST_BYTES)[0]
 
 
 def project_of(config: Config) -> Path:
@@ -154,10 +148,10 @@ def read_trusted(environ: Mapping[str, str] = os.environ) -> list[Trusted]:
     """
     path = trusted_file(environ)
     try:
-        found = os.stat(path)
+        data, found = read_regular(path, MOST_BYTES)
         if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
             raise ConfigError([Mistake(str(path), None, "", "can be written by others: chmod 600 it")])
-        return msgspec.json.decode(path.read_bytes(), type=_File).trusted
+        return msgspec.json.decode(data, type=_File).trusted
     except FileNotFoundError:
         return []
     except OSError as error:

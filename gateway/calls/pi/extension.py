@@ -100,6 +100,8 @@ class Extension:
         self.offer: Offer | None = None
         self.questions = Questions()
         self.host_calls = HostCalls(self.limits.most_bytes)
+        self._refused = ""
+        """Why the last registration was refused."""
         self._deadline: int | None = now + self.limits.register_ns
         """When the handshake or the shutdown has taken too long."""
 
@@ -160,7 +162,8 @@ class Extension:
             if self.state == "closing":
                 effects.append(EndProcess())
             elif self.state == "registering":
-                fault = self._fault("timeout", "not_registered", "did not register in time")
+                why = f"; its last registration was refused: {self._refused}" if self._refused else ""
+                fault = self._fault("timeout", "not_registered", f"did not register in time{why}")
                 effects += [*self._all_over(fault), Failed(fault=fault)]
         return effects
 
@@ -267,6 +270,7 @@ class Extension:
             )
         if isinstance(offer, Fault):
             refused = refuse(message.id, message.type, offer)
+            self._refused = offer.message
             if offer.reason == "api_version" and before is None:
                 return [*refused, *self._all_over(offer), Failed(fault=offer)]
             return refused
@@ -391,6 +395,8 @@ class Extension:
     def _damaged(self, reason: str, why: str, known: Salvaged) -> list[Effect]:
         """A message that cannot be taken: whoever waits for it is told, else whoever sent it."""
         reason = reason.replace("-", "_")
+        if known.type == "register":
+            self._refused = why
         question = self.questions.open.get(known.id) if known.id is not None else None
         if question is None or ANSWERS.get(known.type) != question.kind:
             return self._refuse(known.id, known.type, reason, why)

@@ -12,8 +12,14 @@ import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
+from gateway.config.mistakes import ConfigError, Mistake
 from gateway.policy.grants import Grant, Grants, parse_grants, with_grant, without_grants
+from gateway.runtime.host.regular import read_regular
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of the file: some ten thousand answers."""
 
 
 class GrantFile:
@@ -32,18 +38,13 @@ class GrantFile:
             ConfigError: If anything in it is wrong: a mistake might hide a refusal.
         """
         try:
-            found = os.stat(self.path)
+            mark = _mark(os.stat(self.path))
+            if mark != self._seen:
+                text, mark = self._text()
+                self._grants = parse_grants(text, file=str(self.path))
+                self._seen = mark
         except FileNotFoundError:
             self._seen, self._grants = None, Grants()
-            return self._grants
-        mark = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
-        if mark != self._seen:
-            if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
-                raise PermissionError(
-                    f"`{self.path}` can be written by others, so it allows nothing: chmod 600 it"
-                )
-            self._grants = parse_grants(self.path.read_text("utf-8"), file=str(self.path))
-            self._seen = mark
         return self._grants
 
     def keep(self, grant: Grant) -> None:
@@ -57,7 +58,7 @@ class GrantFile:
         with self._alone():
             self.read()
             try:
-                text = self.path.read_text("utf-8")
+                text, _ = self._text()
             except FileNotFoundError:
                 text = ""
             self._replace(with_grant(text, grant))
@@ -70,7 +71,19 @@ class GrantFile:
         """
         with self._alone():
             self.read()
-            self._replace(without_grants(self.path.read_text("utf-8"), ids))
+            self._replace(without_grants(self._text()[0], ids))
+
+    def _text(self) -> tuple[str, tuple[int, ...]]:
+        """What the file says, and the mark of that very file."""
+        data, found = read_regular(self.path, MOST_BYTES)
+        if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
+            raise PermissionError(
+                f"`{self.path}` can be written by others, so it allows nothing: chmod 600 it"
+            )
+        try:
+            return data.decode(), _mark(found)
+        except UnicodeDecodeError as error:
+            raise ConfigError([Mistake(str(self.path), None, "", f"is not UTF-8: {error.reason}")]) from error
 
     def _replace(self, text: str) -> None:
         handle, name = tempfile.mkstemp(prefix=".grants-", dir=self.path.parent)
@@ -95,3 +108,8 @@ class GrantFile:
             yield
         finally:
             os.close(handle)
+
+
+def _mark(found: os.stat_result) -> tuple[int, ...]:
+    # The time of the last change to the inode is nobody's to set back.
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)

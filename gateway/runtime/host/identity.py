@@ -18,7 +18,7 @@ import msgspec
 
 MOST_BYTES: Final = 512 * 1024 * 1024
 """Of one file that is hashed; longer ones are known by size and time of change."""
-_Mark = tuple[int, int, int, int]
+_Mark = tuple[int, ...]
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -34,7 +34,8 @@ class Programs:
     """Hashes of files, kept as long as the files stay as they are."""
 
     def __init__(self) -> None:
-        self._hashes: dict[tuple[str, _Mark], str] = {}
+        self._hashes: dict[str, tuple[_Mark, str]] = {}
+        """By path; of the file as it was last."""
 
     def of(self, command: Sequence[str], url: str, cwd: str | None) -> Program:
         """Return what a command, or an address where there is none, is now.
@@ -53,15 +54,17 @@ class Programs:
         return Program(f"sha256:{told.hexdigest()}", sum(sizes[1:]) if len(sizes) > 1 else sum(sizes))
 
     def _hash(self, path: Path, found: os.stat_result) -> str:
-        mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-        key = (str(path), mark)
-        if key not in self._hashes:
-            if found.st_size > MOST_BYTES:
-                self._hashes[key] = str(mark)
-            else:
-                with path.open("rb") as file:
-                    self._hashes[key] = hashlib.file_digest(file, "sha256").hexdigest()
-        return self._hashes[key]
+        mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        known = self._hashes.get(str(path))
+        if known is not None and known[0] == mark:
+            return known[1]
+        if found.st_size > MOST_BYTES:
+            hashed = str(mark)
+        else:
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                hashed = hashlib.file_digest(file, "sha256").hexdigest()
+        self._hashes[str(path)] = mark, hashed
+        return hashed
 
 
 def _files(words: Sequence[str], cwd: str | None) -> Iterator[Path]:

@@ -102,6 +102,16 @@ def test_a_url_that_parsers_would_read_differently_leads_nowhere(url: str) -> No
         host_of_url(url)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://u:p@a.example/", "http://u:[REDACTED:url:5e8b17d7]@a.example:80/", "ftp://u@a", "http://u:p@a:99999"]
+)  # fmt: skip
+def test_a_url_that_names_a_user_is_refused_for_that_also_once_a_recording_has_taken_him_out(
+    url: str,
+) -> None:
+    with pytest.raises(HostError, match="names a user"):
+        host_of_url(url)
+
+
 URLS = st.builds(
     "{}{}{}{}".format,
     st.sampled_from(("http://", "https://", "HTTPS://", "ftp://", "http:/", "")),

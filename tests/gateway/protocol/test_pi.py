@@ -198,6 +198,8 @@ def test_an_integer_may_be_written_as_a_double_and_counts_as_the_integer() -> No
     assert message.body.timeout_ms == 500
     assert isinstance(message.body.timeout_ms, int)
     assert bytes(message.body.params) == b'{"x":1.0}'
+    assert json.loads(bytes(message.payload)) == {**payload, "timeout_ms": 500}
+    assert b'"timeout_ms":500}' in bytes(message.payload), "the next reader holds it to be an integer"
 
 
 def _with(payload: bytes, **envelope: str) -> bytes:

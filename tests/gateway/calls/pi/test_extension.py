@@ -84,6 +84,15 @@ class TestHandshake:
         assert (fault.code, fault.reason, extension.state) == ("timeout", "not_registered", "closed")
         assert extension.next_deadline is None
 
+    def test_one_whose_registrations_are_refused_fails_with_the_reason_of_the_last_one(self) -> None:
+        extension = new()
+        extension.received(message("register", {**REGISTER, "capability_manifest": {"schema": "no"}}), 1)
+
+        fault = one(extension.expired(10 * S), Failed).fault
+
+        assert fault.reason == "not_registered"
+        assert "capability_manifest" in fault.message
+
     @pytest.mark.parametrize(
         ("data", "spoken_in"),
         [

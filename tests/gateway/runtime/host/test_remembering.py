@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from gateway.policy.decide import Answer, Facts, answered, decide
 from gateway.policy.grants import Grant
 from gateway.policy.manifest import declaration
 from gateway.runtime.host.authority import Authorities, SessionAuthority, signals
-from gateway.runtime.host.grant_file import GrantFile
+from gateway.runtime.host.grant_file import MOST_BYTES, GrantFile
 from gateway.runtime.host.identity import Program, Programs
 
 GRANT = Grant(
@@ -64,8 +65,46 @@ class TestFile:
             GrantFile(path).keep(GRANT)
         assert path.read_text() == "[[grants]]\nextension = 1\n"
 
+    def test_what_is_no_file_or_no_text_is_an_error_at_once_and_allows_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "grants.toml"
+        os.mkfifo(path)
+        with pytest.raises(OSError, match="no regular file"):
+            GrantFile(path).read()
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(OSError, match="no regular file"):
+            GrantFile(path).read()
+        path.rmdir()
+        path.write_bytes(b"\xff")
+        path.chmod(0o600)
+        with pytest.raises(ConfigError, match="UTF-8"):
+            GrantFile(path).read()
+        path.write_bytes(b"#" * (MOST_BYTES + 1))
+        with pytest.raises(OSError, match="more than"):
+            GrantFile(path).read()
+
+    def test_a_change_that_keeps_size_and_time_is_seen(self, tmp_path: Path) -> None:
+        path = tmp_path / "grants.toml"
+        file = GrantFile(path)
+        file.keep(GRANT)
+        file.read()
+        before = path.stat()
+        path.write_text(path.read_text().replace('"exec"', '"read"'))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert path.stat().st_size == before.st_size
+        assert [each.capability for each in file.read().grants] == ["read"]
+
 
 class TestPrograms:
+    def test_a_program_that_keeps_its_size_and_time_is_another_one(self, tmp_path: Path) -> None:
+        script = tmp_path / "helper.py"
+        script.write_text("print(1)")
+        programs, command = Programs(), ["python3", "helper.py"]
+        first, before = programs.of(command, "", str(tmp_path)), script.stat()
+        script.write_text("print(2)")
+        os.utime(script, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert programs.of(command, "", str(tmp_path)) != first
+
     def test_a_program_is_its_words_and_every_file_that_they_name(self, tmp_path: Path) -> None:
         script, data = tmp_path / "helper.py", tmp_path / "other"
         script.write_text("print(1)")
