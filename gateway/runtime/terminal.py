@@ -49,6 +49,8 @@ class TerminalScreen:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Shown] = deque()
         self._reading: dialogue.Reading | None = None
+        self._unsaid = bytearray()
+        """What the terminal has not taken yet."""
 
     def show(self, shown: Shown) -> None:
         """Show a request, or let it wait until those before it are answered."""
@@ -73,6 +75,7 @@ class TerminalScreen:
     def close(self) -> None:
         """Let go of the terminal. What is open is answered by nobody."""
         self._gone()
+        self._loop.remove_writer(self._fd)
         os.close(self._fd)
 
     def _next(self) -> None:
@@ -130,7 +133,17 @@ class TerminalScreen:
             shown.answered(None)
 
     def _write(self, text: str) -> None:
+        self._unsaid += text.encode()
+        self._say()
+
+    def _say(self) -> None:
+        """Write what there is to write, and the rest once the terminal takes more."""
+        self._loop.remove_writer(self._fd)
         try:
-            os.write(self._fd, text.encode())
+            while self._unsaid:
+                del self._unsaid[: os.write(self._fd, self._unsaid)]
+        except BlockingIOError:
+            self._loop.add_writer(self._fd, self._say)
         except OSError:
-            return
+            # Nobody is there to read it, which reading finds out too.
+            self._unsaid.clear()
