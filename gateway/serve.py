@@ -273,13 +273,13 @@ class Gateway:
     def reload(self) -> None:
         """Read the configuration again and go on by it. One that is broken changes nothing."""
         from gateway.config.diff import diff
-        from gateway.config.load import load
+        from gateway.config.load import load_any
 
         if not self.options.can_reload:
             return
         path = self.options.config_path
         try:
-            config = self._discovered(load(path) if path is not None else Config())
+            config = self._discovered(load_any(path))
             accepted = read_accepted(config)
             if config.has_extensions and not self.config.has_extensions:
                 self.world.read_policy()

@@ -29,6 +29,11 @@ PATIENCE_S = 120.0
 program may have to be downloaded first."""
 
 
+def load_any(path: Path | None) -> Config:
+    """As `load`; where there is no file, a configuration of nothing, for extensions that are found to be put into."""
+    return load(path) if path is not None else Config()
+
+
 def load(path: Path, *, environ: Mapping[str, str] = os.environ) -> Config:
     """Read the file at `path`; what ends in `.json` is another client's.
 

@@ -64,7 +64,7 @@ def kill_one(path: Path, dice: random.Random, seal_s: float) -> tuple[int, str, 
 
 def judge(path: Path, acknowledged: int) -> tuple[str, str]:
     """The state of what was left, and what is wrong with it."""
-    if acknowledged == 0 and not (path / "frames.jsonl").exists():
+    if acknowledged == 0 and not (path / "recording.json").exists():
         return "unborn", ""
     try:
         recording = open_recording(path)
