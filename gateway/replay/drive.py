@@ -125,6 +125,9 @@ class Drive:
             self._end(frame)
         elif way == "inside" and kind == "fault" and (frame.x or {}).get("event"):
             self._fail(frame)
+        elif kind == "state" and (frame.x or {}).get("event") == "ended":
+            # Its agent has not left, or this would have come again by now: the gateway has ended under it.
+            self._exchange.close()
         else:
             self._let_time_pass(frame)
         self.pairing.feeding = None

@@ -58,6 +58,25 @@ def test_a_host_call_is_decided_served_recorded_and_driven_again(tmp_path: Path)
     assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
 
 
+def test_a_session_under_which_the_gateway_has_ended_is_driven_again(tmp_path: Path) -> None:
+    async def main() -> Path:
+        peers = {"calc": extension(tmp_path)}
+        async with house(tmp_path, peers, extensions=policy(tmp_path)) as here:
+            core = await here.core()
+            assert await asks(core, {**READ, "params": {"op": "read", "path": "none"}}) == "io"
+            here.clients.remove(core)  # which so stays connected until the gateway has stopped
+            return here.recordings()[0]
+
+    recording = run(main())
+
+    frames = tieline("frames", recording, "--json", cwd=tmp_path).stdout
+    kinds = [(frame["kind"], frame["way"]) for frame in map(json.loads, frames.splitlines())]
+    assert kinds[-2:] == [("state", "inside"), ("exit", "inside")]
+    assert ("close", "core>") not in kinds
+    driven = tieline("replay", recording, "--drive", cwd=tmp_path)
+    assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
+
+
 def recorded(
     folder: Path, *calls: Message, words: Message | None = None, **rules: Any
 ) -> tuple[Path, list[str]]:
