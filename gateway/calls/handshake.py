@@ -35,6 +35,11 @@ class _DiscoverResult(msgspec.Struct):
     capabilities: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
+class _Error(msgspec.Struct):
+    code: int
+    message: str
+
+
 class Handshake:
     """One handshake with one peer. `prefer` is the era of the core that it is for."""
 
@@ -176,8 +181,7 @@ class Handshake:
         if reply.fault is not None:
             self._fail(self._in_time(reply.fault, method))
             return
-        said = reply.error.decode(errors="replace") if reply.error else "an answer of another shape"
-        why = f"{name} has refused `{method}`: {said[:500]}"
+        why = f"{name} has refused `{method}`: {_said(reply.error)[:500]}"
         self._fail(Fault(code="invalid_request", message=why, reason="handshake", peer=name))
 
     def _in_time(self, fault: Fault, method: str) -> Fault:
@@ -206,6 +210,17 @@ class Handshake:
             fault = msgspec.structs.replace(fault, details={**fault.details, "stderr": words})
         self._peer.unreachable(fault)
         self._peer.host.disconnect(self._peer)
+
+
+def _said(error: bytes) -> str:
+    """What an error object says, in its own words where it has some."""
+    if not error:
+        return "an answer of another shape"
+    try:
+        found = msgspec.json.decode(error, type=_Error)
+    except msgspec.DecodeError:
+        return error.decode(errors="replace")
+    return f"{found.message} ({found.code})"
 
 
 def era_of(peer: Peer) -> mcp.Era | None:

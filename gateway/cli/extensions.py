@@ -218,7 +218,10 @@ def trust_names(names: Sequence[str], config: Path | None, *, yes: bool) -> int:
     for name in names:
         if name not in mine:
             known = ", ".join(f"`{n}`" for n in untrusted) or "none"
-            raise CliError(f"the project has no extension `{name}`", hint=f"Not trusted so far: {known}")
+            hint = f"Not trusted so far: {known}"
+            if discovery.broken:
+                hint += "; `tieline extensions show` tells what is wrong with others"
+            raise CliError(f"the project has no extension `{name}`", hint=hint)
     chosen = [untrusted[name] for name in dict.fromkeys(names) if name in untrusted]
     # As they are shown, and not as they are once somebody has read it.
     pins = [pinned(one) for one in chosen]

@@ -38,9 +38,13 @@ def test_a_server_that_was_still_starting_is_asked_again_once_it_refuses_the_oth
 def test_a_server_that_refuses_both_eras_after_a_silence_is_not_asked_for_ever() -> None:
     _, service, core = starting()
     service.refuses(service.gets("initialize"))
-    service.refuses(service.gets("server/discover"))
+    service.refuses(
+        service.gets("server/discover"), -32602, "it wants version 2.0", data={"reason": "api_version"}
+    )
 
-    assert core.gets_error()["data"]["reason"] == "handshake"
+    error = core.gets_error()
+    assert error["data"]["reason"] == "handshake"
+    assert "calc has refused `server/discover`: it wants version 2.0 (-32602)" in error["message"]
     assert service.hears_nothing
     assert service.wire.link.is_closed
 
