@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,16 +12,9 @@ from gateway.policy.model import Rule
 from gateway.runtime.host.beneath import Folders
 from gateway.runtime.host.registry import Ports
 from recordings.redaction import Redactor
-from tests.gateway.runtime.host.kit import Session, folders_of, with_rules
+from tests.gateway.runtime.host.kit import Session, with_rules
 
 ENVIRON = {"HOME": "/home/me", "OPENAI_API_KEY": "in confidence", "OTHER": "x"}
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Iterator[Folders]:
-    opened = folders_of(tmp_path)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from gateway.runtime.host.beneath import Folders
 from gateway.runtime.host.registry import Ports
 from gateway.runtime.processes import every_process
 from gateway.runtime.tether import keeper_works
-from tests.gateway.runtime.host.kit import Session, folders_of
+from tests.gateway.runtime.host.kit import Session
 from tests.gateway.runtime.process_kit import until
 
 needs_keeper = pytest.mark.skipif(not keeper_works(), reason="only a keeper counts processes")
@@ -45,18 +44,6 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "src").mkdir()
     (tmp_path / "out").symlink_to("/tmp")
     return tmp_path
-
-
-@pytest.fixture
-def folders(place: Path) -> Iterator[Folders]:
-    opened = folders_of(place)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def session(folders: Folders) -> Session:
-    return Session(folders)
 
 
 def execute(session: Session, *command: str, deadline_s: float = 20.0, **options: Any) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +51,6 @@ def place(tmp_path: Path) -> Path:
     (project / "loop").symlink_to("loop")
     (project / "dangling").symlink_to("nothing")
     return project
-
-
-@pytest.fixture
-def folders(place: Path, by_kernel: bool) -> Iterator[Folders]:
-    opened = folders_of(place, by_kernel=by_kernel)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def session(folders: Folders) -> Session:
-    return Session(folders)
 
 
 def fs(session: Session, op: str, path: str, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import gzip
 import json
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +24,7 @@ from gateway.runtime.host.base import HostFault, serve
 from gateway.runtime.host.beneath import Folders
 from gateway.runtime.host.dialing import PrivateHosts, system_resolve
 from gateway.runtime.host.http import Http
-from tests.gateway.runtime.host.kit import ALL, Session, folders_of, with_rules
+from tests.gateway.runtime.host.kit import ALL, Session, with_rules
 from tests.gateway.runtime.process_kit import until
 from tests.transports.tls_kit import certificate
 
@@ -109,13 +109,6 @@ def said(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
 def always(answer: bytes) -> Answer:
     """Answer everything so."""
     return lambda line, headers, body: answer
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Iterator[Folders]:
-    opened = folders_of(tmp_path)
-    yield opened
-    opened.close()
 
 
 class Web:

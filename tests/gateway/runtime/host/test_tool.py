@@ -23,7 +23,7 @@ from gateway.runtime.host.beneath import Folders
 from gateway.runtime.host.registry import Ports
 from gateway.runtime.host.workers import Stop
 from tests import tooling
-from tests.gateway.runtime.host.kit import Session, folders_of, with_rules
+from tests.gateway.runtime.host.kit import Session, with_rules
 from tests.gateway.runtime.process_kit import until
 
 BIN = str(Path(sys.executable).parent)
@@ -86,18 +86,6 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "secret").write_text("alpha secret\n")
     (top / "leak").symlink_to("../secret")
     return top
-
-
-@pytest.fixture
-def folders(place: Path) -> Iterator[Folders]:
-    opened = folders_of(place)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def session(folders: Folders) -> Session:
-    return Session(folders)
 
 
 def tool(session: Session, name: str, **given: Any) -> dict[str, Any]:
@@ -291,7 +279,7 @@ def test_two_edits_of_one_file_at_once_are_both_made(session: Session, place: Pa
 
 @pytest.mark.parametrize(
     ("command", "keys"),
-    [("echo out; echo err >&2; echo out", ()), ("exit 3", ()), ("echo said; exit 4", ()), ("true", ()),
+    [("echo out", ()), ("echo err >&2", ()), ("exit 3", ()), ("echo said; exit 4", ()), ("true", ()),
      ("kill -TERM $$", ()),
      ("seq 3000", ("truncation",)), ("printf 'x%.0s' $(seq 60000)", ("truncation",)),
      ("for i in $(seq 400); do printf '%0300d\\n' $i; done", ("truncation",)), ("printf 'a\\xffb\\n'", ())],
@@ -312,6 +300,11 @@ def test_a_command_answers_as_pi_answers(
         before, _, after = words.partition(". Full output: ")
         words = before + after[after.index("]") :]
     assert ours["content"][0]["text"] == words
+
+
+def test_what_a_command_says_on_two_streams_stays_in_order(session: Session) -> None:
+    """Pi reads two pipes, in whatever order they come."""
+    assert text(session, "bash", command="echo out; echo err >&2; echo out") == "out\nerr\nout\n"
 
 
 def test_a_command_over_its_time_is_a_timeout_that_says_what_was_said(session: Session) -> None:
