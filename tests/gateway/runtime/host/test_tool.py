@@ -193,6 +193,8 @@ def test_an_edit_changes_and_shows_what_pi_changes_and_shows(
     given = {"path": "file", "edits": [{"oldText": old, "newText": new} for old, new in edits]}
     file.write_bytes(content.encode())
     theirs = pi.call(place, "edit", **given)
+    # Where the last line is blanks alone, Pi loses count of lines when it compares loosely, and gives up.
+    assume("different line count" not in theirs.get("error", ""))
     after = file.read_bytes()
     file.write_bytes(content.encode())
     assert tool(session, "edit", **given) == theirs["ok"]
