@@ -148,8 +148,9 @@ class Player:
         params: bytes,
         is_own: bool,
         parent: int | None = None,
+        op: int | None = None,
     ) -> Asked:
-        """A live request, of the core or of the gateway itself, for `parent`: find the recorded one."""
+        """A live request, of the core or of the gateway itself, for `parent` or as a part of `op`: find the recorded."""
         lane = lane if self.script.has_lanes else ""
         one = Asked(live, peer, lane, method, name, is_own=is_own)
         self._asked[live] = one
@@ -163,7 +164,7 @@ class Player:
             if ANSWERS in params and self._retries(one, params, parent):
                 return one
             one.miss = self._missed(one, found, wanted, params)
-            one.listens = params if self._listens_again(one) else b""
+            one.listens = params if self._listens_again(one, op) else b""
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
             # the others are told of.
@@ -403,12 +404,13 @@ class Player:
             self._asked.setdefault(asked.live, asked)
             self._struck.add(asked.live)
 
-    def _listens_again(self, one: Asked) -> bool:
-        """Whether the gateway listens again, at a peer of which nothing more is recorded: no change comes of it."""
-        return (
-            one.is_own
-            and one.method == LISTEN
-            and any(each.method == LISTEN and each.peer == one.peer for each in self.script.arrivals.values())
+    def _listens_again(self, one: Asked, op: int | None) -> bool:
+        """Whether the gateway listens more often than recorded, for who has listened: no change comes of it."""
+        if not one.is_own or one.method != LISTEN:
+            return False
+        asked = self._asked.get(op) if op is not None else None
+        return (asked is not None and asked.recorded is not None) or any(
+            each.method == LISTEN and each.peer == one.peer for each in self.script.arrivals.values()
         )
 
     def _choose(self, one: Asked) -> Instead:

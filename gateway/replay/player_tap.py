@@ -69,7 +69,7 @@ class PlayerTap:
         if seq >= 0 and kind == "policy" and parent is not None and x is not None:
             playing.player.decided(seq, parent, x)
         elif seq >= 0:
-            self._look(seq, kind, way, body, peer, re, method, name, lane, parent)
+            self._look(seq, kind, way, body, peer, re, method, name, lane, parent, op)
         return seq
 
     def plain(
@@ -89,11 +89,11 @@ class PlayerTap:
 
     def _look(
         self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str,
-        parent: int | None = None,
+        parent: int | None = None, op: int | None = None,
     ) -> None:  # fmt: skip
         """Let the player see a frame. A fault of the player is told; who waits for an answer is given one."""
         try:
-            self._see(seq, kind, way, body, peer, re, method, name, lane, parent)
+            self._see(seq, kind, way, body, peer, re, method, name, lane, parent, op)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the session goes on and somebody may wait
             is_request = kind == "request" and way in ("core>", ">peer")
             asked = Asked(seq, peer, lane, method, name, is_own=way == ">peer") if is_request else None
@@ -102,7 +102,7 @@ class PlayerTap:
 
     def _see(
         self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str,
-        parent: int | None = None,
+        parent: int | None = None, op: int | None = None,
     ) -> None:  # fmt: skip
         player = self.playing.player
         if way == "peer>":
@@ -113,7 +113,7 @@ class PlayerTap:
                 player.passed_on(seq, parent, method)
                 return
             if not (way == "core>" and player.goes_on(seq, parent)):
-                self._asked(seq, way, body, peer, method, name, lane, parent)
+                self._asked(seq, way, body, peer, method, name, lane, parent, op)
         elif way == ">peer" and kind in ("response", "error"):
             # Of a modern core, the answer is a part of the request with which it comes back.
             player.replied(re, body)
@@ -131,15 +131,16 @@ class PlayerTap:
         self.playing.wake()
 
     def _asked(
-        self, seq: int, way: str, body: bytes, peer: str, method: str, name: str, lane: str, parent: int | None
-    ) -> None:  # fmt: skip
+        self, seq: int, way: str, body: bytes, peer: str, method: str, name: str, lane: str, parent: int | None,
+        op: int | None,
+    ) -> None:  # fmt: skip  # fmt: skip
         params = bytes(read_head.decode(body).params)
         is_own = way == ">peer"
         seating = self._seating
         if seating is None or seating.is_decided:
             self.playing.player.asked(
                 seq, peer=peer, lane=lane, method=method, name=name, params=params, is_own=is_own,
-                parent=parent,
+                parent=parent, op=op,
             )  # fmt: skip
             return
         said = Said(seq, peer, lane, method, name, params, is_own)

@@ -54,9 +54,11 @@ class ScriptedLink:
     stamped = False
     queued_bytes = 0
 
-    def __init__(self, playing: Playing, peer: Peer) -> None:
+    def __init__(self, playing: Playing, peer: Peer, life: int) -> None:
         self._playing = playing
         self.peer = peer
+        self.life = life
+        """Which of the recorded lives it is; 0 where there was none."""
         self.is_closed = False
 
     def send(self, message: bytes, stamp: Stamp | None = None) -> None:
@@ -101,6 +103,8 @@ class Playing:
         """What is put into the replay, where anything is."""
         self._links: dict[str, list[ScriptedLink]] = {}
         self._met: dict[str, int] = {}
+        self._opened: set[tuple[str, int]] = set()
+        """Peers and recorded lives that have begun."""
         self._sent: dict[int, tuple[ScriptedLink, Id]] = {}
         """Live number of a request to the link and the wire id under which it was sent."""
         self._stuck: list[Act] = []
@@ -143,8 +147,9 @@ class Playing:
             facts = self.player.script.source.frame(meeting.seq).x or {}
             peer.unreachable(fault_of(facts, peer.name))
             return
-        link = ScriptedLink(self, peer)
+        link = ScriptedLink(self, peer, meeting.life if meeting is not None else 0)
         self._links.setdefault(peer.name, []).append(link)
+        self._opened.add((peer.name, link.life))
         greeting = self.player.script.greetings.get(peer.name)
         if greeting is not None and meeting is None:
             source = self.player.script.source
@@ -433,10 +438,18 @@ class Playing:
                     if (call.seq == live) or (call.leg is not None and call.leg.seq == live):
                         return link, wire
             return found if found is not None else (None, None)
-        for link in links:
-            if link.peer.link is link:
-                return link, None
-        return None, None
+        there = [link for link in links if link.peer.link is link]
+        of_that_life = next((link for link in there if link.life == delivery.life), None)
+        if of_that_life is None and delivery.kind == "ended" and self._is_to_come(delivery):
+            return None, None
+        return of_that_life or next(iter(there), None), None
+
+    def _is_to_come(self, delivery: Delivery) -> bool:
+        """Whether the connection that a delivery came on is yet to be opened, beside others to the same peer."""
+        meetings = self.player.script.meetings.get(delivery.peer, [])
+        return (delivery.peer, delivery.life) not in self._opened and any(
+            one.life == delivery.life for one in meetings
+        )
 
     def _deliver(self, delivery: Delivery, link: ScriptedLink, wire: Id | None) -> None:
         peer = link.peer

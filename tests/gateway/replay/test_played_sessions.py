@@ -67,3 +67,17 @@ def test_what_a_core_wished_of_a_modern_peer_that_was_gone_is_answered_again_whe
         plan = Plan("legacy", False, (("modern", False, is_shared),), 1, 0, True, steps)
         for seed in range(12):
             assert_replayed(plan, seed)
+
+
+def test_a_core_that_listened_in_vain_since_its_peer_was_gone_may_be_heard_in_a_replay() -> None:
+    steps = (("call", 0, 0), ("dies", 0, 0), ("listen", 0, 0))
+    for seed in range(8):
+        assert_replayed(Plan("modern", True, (("modern", False, False),), 1, 0, True, steps), seed)
+
+
+def test_of_several_connections_to_a_peer_the_one_that_died_does_so_again() -> None:
+    calls = (("call", 0, 0), ("call", 0, 0))
+    for number in range(2):
+        plan = Plan("modern", True, (("legacy", False, False),), 1, 0, True, (*calls, ("dies", number, 0)))
+        for seed in range(8):
+            assert_replayed(plan, seed)
