@@ -150,7 +150,7 @@ class Player:
         parent: int | None = None,
         op: int | None = None,
     ) -> Asked:
-        """A live request, of the core or of the gateway itself, for `parent` or as a part of `op`: find the recorded."""
+        """A live request, of the core or, for `parent` or as a part of `op`, of the gateway: find the recorded one."""
         lane = lane if self.script.has_lanes else ""
         one = Asked(live, peer, lane, method, name, is_own=is_own)
         self._asked[live] = one
