@@ -193,8 +193,6 @@ def test_an_edit_changes_and_shows_what_pi_changes_and_shows(
     given = {"path": "file", "edits": [{"oldText": old, "newText": new} for old, new in edits]}
     file.write_bytes(content.encode())
     theirs = pi.call(place, "edit", **given)
-    # Where the last line is blanks alone, Pi loses count of lines when it compares loosely, and gives up.
-    assume("different line count" not in theirs.get("error", ""))
     after = file.read_bytes()
     file.write_bytes(content.encode())
     assert tool(session, "edit", **given) == theirs["ok"]
@@ -251,6 +249,8 @@ def test_any_edit_leaves_what_pi_leaves(
     given = {"path": "file", "edits": [{"oldText": old, "newText": new}]}
     file.write_bytes(before.encode())
     theirs = pi.call(place, "edit", **given)
+    # Where the last line is blanks alone, Pi loses count of lines when it compares loosely, and gives up.
+    assume("different line count" not in theirs.get("error", ""))
     after = file.read_bytes()
     file.write_bytes(before.encode())
     if "error" in theirs:
