@@ -80,6 +80,7 @@ def test_a_manifest_is_checked_before_anybody_finds_it(tmp_path: Path, run: Run)
     code, _, err = run("check", str(tmp_path / "bad"))
     assert code == 3
     assert "`command` must name a program" in err
+    assert "docs/howto/pi-extensions.md" in err
     code, out, _ = run("check", str(tmp_path / "bad"), "--json")
     assert (code, json.loads(out)["ok"]) == (3, False)
     assert run("check", str(tmp_path / "state"))[0] == 3
