@@ -58,7 +58,8 @@ def main() -> None:
         "--url",
         action="append",
         required=True,
-        help="[NAME=]sqlite:///PATH, or [NAME=]env:VARIABLE that holds a URL; may be given several times",
+        help="[NAME=]sqlite:///PATH, [NAME=]postgres://USER@HOST/DATABASE?password=env:VARIABLE, or "
+        "[NAME=]env:VARIABLE that holds a URL; may be given several times",
     )
     parser.add_argument("--writable", action="store_true", help="offer execute")
     parser.add_argument("--export-dir", help="offer export, which writes to new files in this directory")

@@ -32,6 +32,16 @@ def open_url(given: str, *, writable: bool) -> tuple[str, Engine]:
 
 
 def _engine(target: urls.Target, *, writable: bool) -> Engine:
-    if target.engine != "sqlite":
-        raise kit.ToolError("invalid_request", f"scheme: {target.engine} is not served yet, only sqlite is")
-    return SQLite(target.path, writable=writable)
+    if target.engine == "sqlite":
+        return SQLite(target.path, writable=writable)
+    try:
+        from adapters.database.postgres import Postgres
+    except ImportError:
+        raise _missing("psycopg", "postgres") from None
+    return Postgres(target, writable=writable)
+
+
+def _missing(driver: str, extra: str) -> kit.ToolError:
+    return kit.ToolError(
+        "invalid_request", f"scheme: {driver} is not installed; pip install 'tieline[{extra}]'"
+    )

@@ -211,8 +211,8 @@ class Databank:
             if REPLACES.search(sql):
                 verbs.add("replace")
             if verbs:
-                where = ", ".join(effect.tables)
-                question = f"{'/'.join(sorted(verbs))} in {name}: {effect.rows} rows of {where}\n{sql}"
+                where = f" of {', '.join(effect.tables)}" if effect.tables else ""
+                question = f"{'/'.join(sorted(verbs))} in {name}: {effect.rows} rows{where}\n{sql}"
                 answer = await ctx.elicit(question, Confirm)
                 if not answer.confirm:
                     raise kit.Declined("denied", "not done: the change was not confirmed")

