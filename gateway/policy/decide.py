@@ -246,8 +246,21 @@ def _loss(mode: Mode, assessment: Assessment, said: _Said) -> None:
         said.say("loss", "ask", "loss_rule")
 
 
+class PastFaultError(Exception):
+    """The facts of a recorded call could not be gathered, and so they cannot be now."""
+
+    def __init__(self, reason: str, why: str, was: Facts) -> None:
+        super().__init__(why)
+        self.reason = reason
+        self.was = was
+
+
 def undecided(rules: Rules, facts: Facts, fault: Exception) -> Decision:
     """Return the denial of a call whose facts could not be gathered."""
+    if isinstance(fault, PastFaultError):
+        was = fault.was
+        facts = msgspec.structs.replace(facts, manifest=was.manifest, params_hash=was.params_hash)
+        return _failed(rules, facts, fault.reason, str(fault), "")
     if isinstance(fault, BudgetError):
         return _failed(rules, facts, "limit", str(fault), "")
     return _failed(rules, facts, "error", f"{type(fault).__name__}: {fault}"[:256], "")

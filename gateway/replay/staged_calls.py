@@ -13,6 +13,7 @@ import msgspec
 from gateway.calls.call import Reply
 from gateway.calls.pi import host_words, words
 from gateway.config.mistakes import Report
+from gateway.policy.decide import PastFaultError
 from gateway.policy.paths import Roots, named_roots
 from gateway.policy.policyfile import read_policy
 from gateway.policy.record import facts_of, is_decision
@@ -43,12 +44,16 @@ class StagedAuthority:
 
         Raises:
             LookupError: If no decision about such a call was recorded.
+            PastFaultError: If the world could add nothing then.
             RecordedError: If it cannot be read.
         """
         x = self._recorded(hosted)
         if x is None:
             raise LookupError("no decision about this call was recorded")
         was = facts_of(x)
+        if x.get("layer") == "fault" and not was.executable:
+            # A program is always known where anything is; what failed later fails again by itself.
+            raise PastFaultError(str(x.get("reason", "")), str(x.get("why", "")), was)
         known = msgspec.structs.replace(
             facts, remembered=was.remembered, signals=was.signals, folds_case=was.folds_case,
             executable=was.executable, manifest=was.manifest, project=was.project, session=was.session,

@@ -77,6 +77,30 @@ def test_a_session_under_which_the_gateway_has_ended_is_driven_again(tmp_path: P
     assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
 
 
+def test_what_the_world_or_a_secret_has_made_fail_fails_again_when_it_is_driven(
+    tmp_path: Path, state: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("remember the milk")
+    state.mkdir()
+    secret = {**READ, "params": {"op": "read", "path": "notes.txt", "token": "hunter2"}}
+    url = {"capability": "http", "method": "http", "params": {"url": "http://me:hunter2@a.example/"}}
+
+    async def main() -> Path:
+        async with house(tmp_path, {"calc": extension(tmp_path)}, extensions=policy(tmp_path)) as here:
+            core = await here.core()
+            (state / "grants.toml").mkdir()
+            assert await asks(core, secret) == "denied"
+            (state / "grants.toml").rmdir()
+            assert await asks(core, url) == "invalid_request"
+            assert "content" in json.loads(await asks(core, {**READ, "timeout_ms": 5e3}))
+            core.close()
+            await eventually((here.recordings()[0] / "sealed").exists, "the recording is sealed")
+            return here.recordings()[0]
+
+    driven = tieline("replay", run(main()), "--drive", cwd=tmp_path)
+    assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
+
+
 def recorded(
     folder: Path, *calls: Message, words: Message | None = None, **rules: Any
 ) -> tuple[Path, list[str]]:
