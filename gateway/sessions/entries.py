@@ -87,7 +87,7 @@ def objects(value: Any) -> list[dict[str, Any]]:
 
 
 def encode(value: Any) -> bytes:
-    """Return JSON without white space, members in their order, as `JSON.stringify` gives it."""
+    """Return JSON without white space, as `JSON.stringify` gives it, but with all members in their order."""
     try:
         return _encode(value)
     except (OverflowError, UnicodeEncodeError):
