@@ -134,7 +134,8 @@ class Reenactment:
             turn = Turn(word.core, word.is_sent, message)
             key = "" if in_order else lane
             turn.needs = [*last[key], *(prefix if key not in last or not last[key] else [])]
-            if not message and not self.scene.is_ephemeral:
+            if in_order or not (message or self.scene.is_ephemeral):
+                # What is given may overtake what was given before it.
                 turn.needs = list(self.turns)
             if word.is_sent or in_order:
                 last[key] = [turn]

@@ -81,3 +81,10 @@ def test_of_several_connections_to_a_peer_the_one_that_died_does_so_again() -> N
         plan = Plan("modern", True, (("legacy", False, False),), 1, 0, True, (*calls, ("dies", number, 0)))
         for seed in range(8):
             assert_replayed(plan, seed)
+
+
+def test_a_core_hangs_up_again_only_once_it_has_heard_what_it_had() -> None:
+    steps = (("call", 0, 0), ("listen", 0, 0), ("answer", 0, 0), ("cancel", 0, 0), ("call", 0, 0))
+    for seed in range(8):
+        plan = Plan("modern", True, (("legacy", False, False), ("legacy", False, False)), 1, 0, True, steps)
+        assert_replayed(plan, seed)
