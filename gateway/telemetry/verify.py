@@ -19,6 +19,7 @@ from gateway.telemetry.facts import HOST_CALL
 from gateway.telemetry.ledger import Writer, entries_of
 from recordings.errors import MissingBlobError
 from recordings.frame import Frame
+from recordings.marks import unmarked
 from recordings.reader import Recording
 
 NOT_OF_POLICY: Final = frozenset(("invalid_request", "io", "internal"))
@@ -222,7 +223,8 @@ def _shown(values: dict[str, Any], name: str) -> str:
 
 def _plain(entry: Entry) -> dict[str, Any]:
     """What a line says, flat, without what a recording cannot know."""
-    told: dict[str, Any] = msgspec.to_builtins(entry)
+    # A log marks what it left out in public words, where a recording says which secrets are the same.
+    told: dict[str, Any] = msgspec.json.decode(unmarked(msgspec.json.encode(entry)))
     ids: dict[str, Any] = {k: v for k, v in told.pop("correlation").items() if k not in OF_ITS_RUN}
     data: dict[str, Any] = told.pop("data", None) or {}
     told.pop("source", None)

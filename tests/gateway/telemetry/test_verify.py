@@ -142,6 +142,18 @@ def test_a_line_that_stands_twice_is_found(tmp_path: Path) -> None:
     ]
 
 
+def test_a_secret_that_both_leave_out_in_their_own_words_is_no_difference(tmp_path: Path) -> None:
+    frames, mark = Frames(), "[REDACTED:named:28acb0b5]"
+    entry = {"level": "info", "event": "x.y", "message": "m", "data": {"password": mark}}
+    call = frames.calls("log", entry, "log")
+    frames.decides(call, Need("log", "log"))
+    frames.gives(call, ok=True)
+    recording = session(tmp_path / "s", frames)
+    lines = [line.replace(mark.encode(), b"[REDACTED]") for line in log_of(recording)]
+    assert any(b'"password":"[REDACTED]"' in line for line in lines)
+    assert against(recording, lines) == []
+
+
 def test_which_gateway_wrote_it_and_what_other_sessions_say_changes_nothing(tmp_path: Path) -> None:
     recording = session(tmp_path / "s")
     lines = [edited(line, "correlation.run_id", "run-9") for line in log_of(recording)]
