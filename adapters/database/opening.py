@@ -34,6 +34,12 @@ def open_url(given: str, *, writable: bool) -> tuple[str, Engine]:
 def _engine(target: urls.Target, *, writable: bool) -> Engine:
     if target.engine == "sqlite":
         return SQLite(target.path, writable=writable)
+    if target.engine == "duckdb":
+        try:
+            from adapters.database.duck import DuckDB
+        except ImportError:
+            raise _missing("duckdb", "duckdb") from None
+        return DuckDB(target.path, writable=writable)
     try:
         from adapters.database.postgres import Postgres
     except ImportError:

@@ -13,13 +13,14 @@ import msgspec
 
 from adapters import kit
 
-ENGINES = {"sqlite": "sqlite", "postgres": "postgres", "postgresql": "postgres"}
+ENGINES = {"sqlite": "sqlite", "duckdb": "duckdb", "postgres": "postgres", "postgresql": "postgres"}
 """Schemes, and the engine that each stands for."""
-FILES = frozenset({"sqlite"})
+FILES = frozenset({"sqlite", "duckdb"})
 """Engines that are a file."""
 _OPTIONS = {
     "postgres": frozenset({"password", "host", "sslmode", "sslrootcert", "sslcert", "sslkey"}),
     "sqlite": frozenset[str](),
+    "duckdb": frozenset[str](),
 }
 _NAMED = re.compile(r"^([A-Za-z][\w-]*)=(.+)$", re.DOTALL)
 _SOURCE = re.compile(r"^(env:[A-Za-z_]\w*|keyring:[^/]+/.+)$")
