@@ -1,0 +1,21 @@
+"""How generated tests draw in all of the suite.
+
+Owns that a run draws the same cases as the one before, so that what is green stays green until somebody changes
+something. `TIELINE_DRAWS=anew` looks for cases that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+for name, same in (("same", True), ("anew", False)):
+    settings.register_profile(
+        name,
+        derandomize=same,
+        deadline=None,
+        # How long a case takes to draw says more of the machine than of the test.
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("TIELINE_DRAWS", "same"))
