@@ -73,6 +73,8 @@ class Call(msgspec.Struct, eq=False):
     """HTTP headers of the core's request that travel on."""
     leg: Call | None = None
     """The leg under way, where the call takes several."""
+    about: Call | None = None
+    """The call that waits for it, where it asks a hook."""
     suspended: bool = False
     """Whether the core was given `input_required` and will come back with another id."""
 

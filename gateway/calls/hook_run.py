@@ -112,6 +112,7 @@ class Run:
             event_params(step.event, step.data),
             name=step.event,
             then=self._replied,
+            about=self._about,
         )
         leg.parent = self._judged
         self._leg = self._about.leg = leg

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from gateway.calls.call import Call, Reply
+from gateway.calls.reading import lane_of
 from gateway.calls.session_events import after, before, instead
 from gateway.protocol.errors import Fault
 from gateway.sessions import format as session_format
@@ -93,6 +94,8 @@ class HostSession:
     def context(self, call: Call | None, peer: Peer) -> dict[str, Any]:
         """Return what an extension is told with each call, and with each event."""
         conversation, session, registered = self.conversation, self._session, peer.registered
+        about = call.about if call is not None else None
+        lane = lane_of(about.params) if about is not None else ""
         return {
             "cwd": conversation.beginning.cwd,
             "now_ms": conversation.beginning.at_ms + session.tap.now() // _MS,
@@ -102,10 +105,13 @@ class HostSession:
             "flags": registered.flags if registered is not None else {},
             "active_tools": session.catalog.tool_names
             or (registered.tool_names if registered is not None else []),
-            "ui": self._ui(call),
+            "ui": self._ui(about or call),
+            **({"lane": lane} if lane else {}),
         }
 
     def _ui(self, call: Call | None) -> str:
+        if self._session.exchange.host.terminal(self._session) is not None:
+            return "remote"
         asks = self._session.asks
         core = asks.whom(call)
         if core is not None and core.hello.dialect == "pi":

@@ -27,6 +27,14 @@ def read_uri(envelope: Envelope) -> str:
         return ""
 
 
+def lane_of(params: bytes) -> str:
+    """Return the lane that a request says it is in; empty where it says none."""
+    try:
+        return mcp.read_params.decode(params or b"{}").meta.lane
+    except msgspec.DecodeError:
+        return ""
+
+
 def subscription_id(envelope: Envelope) -> Id | None:
     """Return the id of the subscription that a notification of the modern era came under."""
     try:

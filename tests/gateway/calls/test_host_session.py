@@ -23,7 +23,7 @@ OFFER = {**REGISTER, "capabilities": ["session"], "flags": FLAGS}
 class Talk:
     """An extension in a session, and its core."""
 
-    def __init__(self, *, ui: bool = False, hooks: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, ui: bool = False, screen: Any = None, hooks: tuple[str, ...] = ()) -> None:
         """`hooks` are the events that another extension has hooks for."""
         self.helper = Helper(OFFER)
         self.other = Helper(
@@ -34,6 +34,7 @@ class Talk:
         desk = Desk(services, peers=peers)
         self.keeper = desk.host.keeps = TableKeeper()
         desk.host.policy = Policy(mode="permissive", deny_caps=())
+        desk.host.screen = screen
         capabilities: Message = {"elicitation": {}} if ui else {}
         self.core: Client = desk.core(capabilities=capabilities)
         if hooks:
@@ -89,6 +90,7 @@ def test_an_extension_is_told_of_the_session_with_its_start_with_calls_and_with_
 
 def test_a_core_that_can_be_asked_is_told_as_a_ui() -> None:
     assert Talk(ui=True).call()["payload"]["context"]["ui"] == "remote"
+    assert Talk(screen="a terminal").call()["payload"]["context"]["ui"] == "remote"
 
 
 def test_state_is_kept_in_the_file_and_in_frames_and_the_end_says_what_the_session_was() -> None:
@@ -198,6 +200,14 @@ def test_sessions_are_listed() -> None:
     talk.keeper.reads()
     talk.helper.desk.settle()
     assert talk.answer() == {"sessions": [{"file": next(iter(talk.keeper.files))}]}
+
+
+def test_a_hook_is_told_the_lane_of_the_call_that_it_judges_and_who_can_be_asked() -> None:
+    talk = Talk(ui=True, hooks=("tool_call",))
+    params = {"name": "search", "arguments": {}, "_meta": {"io.tieline/lane": "turn1/tool2"}}
+    talk.core.asks("tools/call", params, id=6)
+    context = talk.other.hears("event_hook")["payload"]["context"]
+    assert (context["lane"], context["ui"]) == ("turn1/tool2", "remote")
 
 
 def test_another_extension_can_cancel_what_would_replace_the_session() -> None:
