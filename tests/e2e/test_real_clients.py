@@ -136,8 +136,10 @@ def _holds_the_round(directory: Path) -> None:
     assert not [frame for frame in frames if frame.kind == "lost"]
     steps = [frame for frame in frames if frame.method == "notifications/progress"]
     assert len(steps) == STEPS
-    [answer] = [frame for frame in frames if frame.kind == "response" and frame.re == steps[0].re]
-    assert max(step.seq for step in steps) < answer.seq
+    # A server that asks for the roots meanwhile makes several legs of the call.
+    legs = {steps[0].re, *(frame.seq for frame in frames if frame.op == steps[0].re)}
+    answers = [frame.seq for frame in frames if frame.kind == "response" and frame.re in legs]
+    assert max(step.seq for step in steps) < max(answers)
 
 
 INSPECTED: dict[str, tuple[list[str], Any]] = {
