@@ -39,6 +39,7 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": "2",
     "lock_configuration": "true",
 }
+LOOK_S = 0.02
 READS = frozenset({"SELECT"})
 CHANGES = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER"})
 _SCHEMA = frozenset({"CREATE", "DROP", "ALTER"})
@@ -165,14 +166,24 @@ class DuckDB:
 
     @contextlib.contextmanager
     def _watched(self, job: Job) -> Generator[None]:
-        """End the statement once its time is over, which DuckDB does not by itself."""
-        timer = threading.Timer(job.left, self._interrupt)
-        timer.daemon = True
-        timer.start()
+        """End the statement once nobody waits or its time is over, which DuckDB does not by itself.
+
+        It forgets an interrupt that comes before a statement has begun, so it is told until it has ended.
+        """
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(LOOK_S):
+                if job.over:
+                    self._interrupt()
+
+        thread = threading.Thread(target=watch, name="duckdb watch", daemon=True)
+        thread.start()
         try:
             yield
         finally:
-            timer.cancel()
+            ended.set()
+            thread.join()
 
 
 def _kind(connection: Connection, sql: str) -> str:
