@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from adapters.database.engine import Scalar
@@ -11,6 +12,7 @@ _NAME = (
     " || '\"' || replace({0}.table_name, '\"', '\"\"') || '\"'"
 )
 """The name of a table, quoted; `_plain` takes off the quotes that it does not need."""
+_PART = re.compile(r'"(?:[^"]|"")*"|[^".]+')
 _PLAIN = "regexp_replace({0}, '\"([a-z_][a-z0-9_]*)\"', '\\1', 'g')"
 
 
@@ -62,8 +64,8 @@ class DuckDBCatalog:
         )
 
     def quoted(self, name: str) -> str:
-        """It is quoted already."""
-        return name
+        """Where it is not quoted already, it may still be a word of the language."""
+        return _PART.sub(lambda part: part[0] if part[0].startswith('"') else f'"{part[0]}"', name)
 
     def explain(self, sql: str, *, analyze: bool) -> str:
         """The plan, measured in the same transaction that only reads."""

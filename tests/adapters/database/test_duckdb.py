@@ -23,6 +23,8 @@ CREATE TABLE other (kept INTEGER REFERENCES kept (id));
 CREATE INDEX by_word ON kept (word);
 CREATE SEQUENCE counter;
 CREATE SCHEMA "Odd";
+CREATE TABLE "Odd"."order" (x INTEGER);
+CREATE TABLE "select" (x INTEGER);
 CREATE VIEW "Odd"."a b" AS SELECT 1 AS one;
 """
 INSERT = "INSERT INTO kept VALUES (-1, 'attack')"
@@ -181,13 +183,15 @@ def test_what_is_in_the_database_is_described(data: Path) -> None:
     async def work() -> None:
         async with over(data).testing("mcp") as ext:
             tables = {each["name"]: each for each in (await ext.call("schema")).data["tables"]}
-            assert list(tables) == ['"Odd"."a b"', "kept", "other"]
+            assert list(tables) == ['"Odd"."a b"', '"Odd".order', "kept", "other", "select"]
             kept = tables["kept"]
             assert (kept["comment"], kept["columns"][0]["primary_key"]) == ("what must stay", True)
             assert (kept["columns"][1]["nullable"], kept["columns"][1]["default"]) == (False, "'x'")
             assert kept["indexes"][0]["name"] == "by_word"
             assert tables["other"]["references"] == [{"column": "kept", "table": "kept", "target": "id"}]
             assert (await ext.call("sample", table='"Odd"."a b"')).data["rows"] == [[1]]
+            for table in ("select", '"Odd".order'):
+                assert (await ext.call("sample", table=table)).data["row_count"] == 0
             assert "kept" in (await ext.call("explain", sql="SELECT * FROM kept")).text
 
     run(work())
