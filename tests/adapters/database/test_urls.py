@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from adapters import kit
-from adapters.database import secrets, urls
+from adapters.database import pgfaults, secrets, urls
 from adapters.database.opening import open_url
 
 
@@ -70,3 +71,11 @@ def test_a_password_comes_out_of_the_environment_and_the_keyring(monkeypatch: py
     assert secrets.look_up("keyring:tieline/shop/main") == "s3cret"
     with pytest.raises(kit.ToolError, match="none for nobody at tieline"):
         secrets.look_up("keyring:tieline/nobody")
+
+
+def test_a_password_that_the_driver_repeats_is_not_passed_on() -> None:
+    fault = psycopg.OperationalError('connection to "hunter2@h" failed: password "hunter2" is wrong')
+    told = pgfaults.unreachable(fault, "h/d", "hunter2")
+    assert "hunter2" not in str(told)
+    assert "user or password of the URL" in str(told)
+    assert "hunter2" not in str(pgfaults.explain(fault, "", "hunter2"))
