@@ -40,6 +40,12 @@ def _engine(target: urls.Target, *, writable: bool) -> Engine:
         except ImportError:
             raise _missing("duckdb", "duckdb") from None
         return DuckDB(target.path, writable=writable)
+    if target.engine == "mysql":
+        try:
+            from adapters.database.mysql import MySQL
+        except ImportError:
+            raise _missing("PyMySQL", "mysql") from None
+        return MySQL(target, writable=writable)
     try:
         from adapters.database.postgres import Postgres
     except ImportError:

@@ -32,7 +32,7 @@ Few = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Bytes = Annotated[int, msgspec.Meta(ge=1024, le=4 * 1024 * 1024)]
 Sql = Annotated[
     str,
-    msgspec.Meta(description="One SQL statement; parameters are `?`, in PostgreSQL `$1`, `$2`."),
+    msgspec.Meta(description="One SQL statement; parameters are `?`, in PostgreSQL and DuckDB `$1`, `$2`."),
 ]
 Params = Annotated[
     list[bool | int | float | str | None] | None,

@@ -13,7 +13,14 @@ import msgspec
 
 from adapters import kit
 
-ENGINES = {"sqlite": "sqlite", "duckdb": "duckdb", "postgres": "postgres", "postgresql": "postgres"}
+ENGINES = {
+    "sqlite": "sqlite",
+    "duckdb": "duckdb",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "postgres": "postgres",
+    "postgresql": "postgres",
+}
 """Schemes, and the engine that each stands for."""
 FILES = frozenset({"sqlite", "duckdb"})
 """Engines that are a file."""
@@ -21,6 +28,7 @@ _OPTIONS = {
     "postgres": frozenset({"password", "host", "sslmode", "sslrootcert", "sslcert", "sslkey"}),
     "sqlite": frozenset[str](),
     "duckdb": frozenset[str](),
+    "mysql": frozenset({"password", "host", "ssl_ca"}),
 }
 _NAMED = re.compile(r"^([A-Za-z][\w-]*)=(.+)$", re.DOTALL)
 _SOURCE = re.compile(r"^(env:[A-Za-z_]\w*|keyring:[^/]+/.+)$")

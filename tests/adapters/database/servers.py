@@ -104,3 +104,45 @@ def _reachable(binaries: Path, folder: str) -> Path:
             shutil.copytree(packages / name, f"{folder}/{name}", symlinks=True)
         return Path(folder) / binaries.relative_to(packages)
     return binaries
+
+
+MARIADBD = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/libexec")
+"""Where the system has one; it is in no package that the tests could bring along."""
+
+
+@contextmanager
+def mariadb() -> Generator[str]:
+    """A new MariaDB server; its socket. `root` needs no password."""
+    assert MARIADBD
+    base = Path(MARIADBD).parents[1]
+    folder = tempfile.mkdtemp(prefix="tieline-ma-", dir="/tmp")
+    try:
+        if ROOT:
+            os.chmod(folder, 0o755)
+            shutil.chown(folder, "nobody", "nogroup")
+        command = [
+            f"{base}/bin/mariadb-install-db", "--no-defaults", f"--datadir={folder}/data", f"--basedir={base}",
+            "--auth-root-authentication-method=normal", "--skip-test-db",
+        ]  # fmt: skip
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **WHO)
+        command = [
+            MARIADBD, "--no-defaults", f"--datadir={folder}/data", f"--basedir={base}", f"--socket={folder}/s",
+            "--skip-networking", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0",
+            f"--lc-messages-dir={base}/share/mysql", f"--pid-file={folder}/pid",
+        ]  # fmt: skip
+        with open(f"{folder}/log", "ab") as log:
+            process = subprocess.Popen[bytes](
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **WHO
+            )
+        try:
+            ends = time.monotonic() + 30
+            while not os.path.exists(f"{folder}/s"):
+                assert process.poll() is None, Path(f"{folder}/log").read_text()
+                assert time.monotonic() < ends, Path(f"{folder}/log").read_text()
+                time.sleep(0.02)
+            yield f"{folder}/s"
+        finally:
+            process.kill()
+            process.wait(20)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
