@@ -15,7 +15,7 @@ from adapters.database.__main__ import build
 from adapters.database.opening import open_url
 from adapters.kit.testing import Testing
 from tests.adapters.database.servers import EMBEDDED, Server, postgres
-from tests.adapters.kit_client import run
+from tests.adapters.kit_client import ERAS, connected, data, run
 
 SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 TARGETS = [EMBEDDED, *(each.parent for each in SYSTEM[-1:])]
@@ -406,5 +406,22 @@ def test_waiting_for_a_lock_and_for_a_connection_end_in_time_and_say_so(server: 
                     assert "connections were busy" in late.text
                     assert [each.code for each in await asyncio.gather(*waiting)] == ["timeout"] * 4
                 assert await value(ext, "SELECT 1") == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_process_serves_it_and_leaves_no_connection_behind(server: Server, era: str) -> None:
+    url = f"main=postgres://reader@/postgres?host={server.socket}"
+
+    async def work() -> None:
+        async with connected(era, "adapters.database", "--url", url) as client:
+            found = data(await client.call_tool("query", {"sql": "SELECT count(*) FROM kept"}))
+            assert found["rows"] == [[1000]]
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tieline-database'"
+        with direct(server) as app:
+            async with asyncio.timeout(10):
+                while app.execute(sql).fetchall()[0][0]:
+                    await asyncio.sleep(0.01)
 
     run(work())
