@@ -20,16 +20,8 @@ from gateway.calls.session_events import after, before, instead
 from gateway.protocol.errors import Fault
 from gateway.sessions import format as session_format
 from gateway.sessions import ops
-from gateway.sessions.conversation import (
-    Claim,
-    Conversation,
-    Done,
-    Listing,
-    Load,
-    Loaded,
-    StaleError,
-    StoreError,
-)
+from gateway.sessions.conversation import Claim, Conversation, Done, Listing, Load, StaleError
+from gateway.sessions.files import Loaded, StoreError
 from gateway.sessions.format import SessionError
 from gateway.sessions.tree import TreeError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
-from gateway.sessions.conversation import Beginning, Files, Loaded, StoreError
+from gateway.sessions.files import Beginning, Files, Loaded, StoreError
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw
 
-from gateway.sessions.conversation import Beginning, Loaded, StoreError
+from gateway.sessions.files import Beginning, Loaded, StoreError
 
 if TYPE_CHECKING:
     from recordings.frame import Frame

@@ -36,7 +36,6 @@ from gateway.runtime.redactor import make_redactor
 from gateway.runtime.refusing import RefusingTap
 from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.runtime.warm import Warm
-from gateway.sessions.conversation import Beginning
 from recordings.errors import RecordingError
 from recordings.header import Header, PeerFacts
 from recordings.store import Recorder
@@ -228,6 +227,7 @@ class World:
         """Return where the session of an agent is kept: in a file, or only as long as it lasts."""
         del peer
         from gateway.runtime.host.session_keeper import DiskKeeper, NoKeeper
+        from gateway.sessions.files import Beginning
 
         kept = self._keeps_sessions
         beginning = Beginning(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import singledispatchmethod
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from gateway.sessions import context, drafts, fork, ops
 from gateway.sessions.entries import CUSTOM_MESSAGE, Entry, encode, header_of
+from gateway.sessions.files import Beginning, Files, StoreError
 from gateway.sessions.format import SessionFile
 from gateway.sessions.ids import Ids
 from gateway.sessions.pages import page, spelled
@@ -29,51 +30,12 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 """Of one session."""
 
 
-class StoreError(Exception):
-    """A session's file that cannot be read or written. `reason` is a POSIX name in small letters, or our own word."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
 class StaleError(Exception):
     """A call of somebody who is still in a session that was replaced. `session` is the one to go on with."""
 
     def __init__(self, message: str, session: dict[str, Any]) -> None:
         super().__init__(message)
         self.session = session
-
-
-class Files(Protocol):
-    """Where sessions are kept."""
-
-    def append(self, file: str, lines: Sequence[bytes], *, new: bool) -> None:
-        """Write lines to the end of a file, or, `new`, a file of these lines.
-
-        Raises:
-            StoreError: Nothing of it was written.
-        """
-        ...
-
-
-class Beginning(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session begins with, and all that it has from outside."""
-
-    seed: str
-    at_ms: int
-    """Milliseconds since 1970."""
-    cwd: str
-    directory: str = ""
-    """Where session files lie, absolute; empty for sessions that are kept nowhere."""
-
-
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that was read from its file: its lines as this version writes them, and what was wrong with others."""
-
-    file: str
-    lines: list[bytes]
-    notes: list[dict[str, Any]] = []
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 
@@ -115,3 +116,13 @@ def test_what_only_a_new_start_applies_stays_as_it_was_for_new_sessions_too(tmp_
         assert len([open_recording(path) for path in here.recordings()]) == 3
 
     run(main())
+
+
+def test_a_gateway_without_extensions_loads_nothing_that_serves_them() -> None:
+    code = (
+        "import sys, gateway.serve, gateway.runtime.world\n"
+        "of = ('gateway.hooks', 'gateway.policy', 'gateway.sessions.', 'gateway.runtime.host', 'gateway.calls.host')\n"
+        "found = {name for name in sys.modules if name.startswith(of)}\n"
+        "assert found == {'gateway.sessions.files'}, found\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

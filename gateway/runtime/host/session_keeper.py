@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from gateway.runtime.host.session_store import SessionStore
-from gateway.sessions.conversation import Beginning, Loaded, StoreError
+from gateway.sessions.files import Beginning, Loaded, StoreError
 
 T = TypeVar("T")
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.sessions import format as session_format
-from gateway.sessions.conversation import Loaded, StoreError
+from gateway.sessions.files import Loaded, StoreError
 from gateway.sessions.format import SessionError, SessionFile
 from gateway.sessions.places import SUFFIX, directory_of
 from gateway.sessions.tree import Tree

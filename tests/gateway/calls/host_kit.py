@@ -17,7 +17,7 @@ from gateway.policy.model import Policy
 from gateway.policy.paths import Root, Roots
 from gateway.policy.rules import Rules
 from gateway.protocol.errors import Fault
-from gateway.sessions.conversation import Beginning, Loaded, StoreError
+from gateway.sessions.files import Beginning, Loaded, StoreError
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 EXECUTABLE = "sha256:" + "e" * 64

@@ -12,7 +12,8 @@ import msgspec
 
 from gateway.sessions import format as session_format
 from gateway.sessions import ops
-from gateway.sessions.conversation import Beginning, Conversation, Done, Load, StoreError
+from gateway.sessions.conversation import Conversation, Done, Load
+from gateway.sessions.files import Beginning, StoreError
 from gateway.sessions.tree import Tree
 from tests.gateway.sessions.steps import BEGAN
 

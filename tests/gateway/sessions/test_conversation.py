@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.sessions import ops
-from gateway.sessions.conversation import Claim, Conversation, StaleError, StoreError
+from gateway.sessions.conversation import Claim, Conversation, StaleError
+from gateway.sessions.files import StoreError
 from gateway.sessions.pages import PAGE_BYTES
 from gateway.sessions.tree import TreeError
 from tests.gateway.sessions.kit import Talk

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from gateway.runtime.host.session_store import SessionStore
 from gateway.sessions import ops
-from gateway.sessions.conversation import Beginning, Conversation, Done, StoreError
+from gateway.sessions.conversation import Conversation, Done
+from gateway.sessions.files import Beginning, StoreError
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ import pytest
 from gateway.runtime.host.session_store import SessionStore
 from gateway.sessions import format as session_format
 from gateway.sessions import ops
-from gateway.sessions.conversation import Beginning, Conversation, Done, Load, StoreError
+from gateway.sessions.conversation import Conversation, Done, Load
+from gateway.sessions.files import Beginning, StoreError
 from tests.gateway.sessions import pi_reference
 from tests.gateway.sessions.pi_reference import Pi
 from tests.gateway.sessions.steps import BEGAN
