@@ -89,6 +89,11 @@ class Core:
         self._next_ask = 0
         self._most_depth = session.config.limits.max_json_depth
 
+    @property
+    def is_pi(self) -> bool:
+        """Whether it speaks the Pi dialect, and so may use words that MCP does not have."""
+        return self.hello.dialect == "pi"
+
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
         try:

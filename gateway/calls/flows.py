@@ -153,7 +153,7 @@ class Flows:
         first = [seat for seat in seats if seat.config.start == "eager" or len(seats) == 1]
         peers = [seat.peer(self._session, request) for seat in first]
         for seat in seats:
-            if seat.config.dialect == "pi" and seat not in first:
+            if seat.is_pi and seat not in first:
                 # An extension is told of a session when it begins. Whoever needs its hooks waits for it then.
                 seat.lister(self._session, request).start()
         yield Settle(peers)

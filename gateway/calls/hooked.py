@@ -107,7 +107,7 @@ class Hooked:
             if peer.registered is not None:
                 for sentence in unknown(peer.registered.event_hooks):
                     self._notice(f"{peer.name} hooks an event: {sentence}")
-        has_pi_core = any(core.hello.dialect == "pi" for core in self._session.cores)
+        has_pi_core = any(core.is_pi for core in self._session.cores)
         for sentence in offered.sentences(self._registered(), has_pi_core=has_pi_core):
             self._notice(sentence)
         self._tell_offers()
@@ -133,7 +133,7 @@ class Hooked:
             return []
         found: list[Seat] = []
         for name, seat in self._session.seats.items():
-            if seat.config.dialect == "pi" and name not in self._settled:
+            if seat.is_pi and name not in self._settled:
                 peer = _connected(seat)
                 if peer is not None and (peer.registered is not None or peer.state in ("failed", "stopped")):
                     self._settled.add(name)
@@ -170,7 +170,7 @@ class Hooked:
 
     def holds(self, request: Request, call: Call, peer: Peer) -> bool:
         """Whether a tool call waits for hooks, which have been begun to be asked; it goes on by itself."""
-        if request.core.hello.dialect == "pi":
+        if request.core.is_pi:
             unmarked = hook_words.unmarked(bytes(call.params))
             if unmarked is not None:
                 call.params = unmarked
@@ -250,7 +250,7 @@ class Hooked:
         A Pi core has an event of its own for what its tools have given, which it sends for these results too.
         """
         core = call.core
-        if not self.minds_results or not reply.result or core is None or core.hello.dialect == "pi":
+        if not self.minds_results or not reply.result or core is None or core.is_pi:
             return False
         name = self._session.catalog.called(call.peer.name if call.peer is not None else "", call.name)
         try:
@@ -426,7 +426,7 @@ class Hooked:
         return jsonrpc.encode(asked_for)
 
     def _tell_offers(self) -> None:
-        cores: list[Core] = [core for core in self._session.cores if core.hello.dialect == "pi"]
+        cores: list[Core] = [core for core in self._session.cores if core.is_pi]
         if not cores or self._offers() == self._offered:
             return
         self._offered = self._offers()
@@ -440,7 +440,7 @@ class Hooked:
 
 def _connected(seat: Seat) -> Peer | None:
     """Return the connection to an extension; further ones are there for calls that overlap."""
-    return seat.peers[0] if seat.peers and seat.config.dialect == "pi" else None
+    return seat.peers[0] if seat.peers and seat.is_pi else None
 
 
 def _of(seat: Seat, session: Session, request: Request) -> Peer:

@@ -106,7 +106,7 @@ class HostSession:
             return "remote"
         asks = self._session.asks
         core = asks.whom(call)
-        if core is not None and core.hello.dialect == "pi":
+        if core is not None and core.is_pi:
             return "full"
         return "remote" if asks.can_be_asked("elicitation/create", b"{}", call) else "none"
 

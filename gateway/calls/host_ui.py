@@ -62,10 +62,6 @@ _hosted = msgspec.json.Decoder(_Hosted)
 _encode = msgspec.json.Encoder().encode
 
 
-def _is_pi(core: Core) -> bool:
-    return core.hello.dialect == "pi"
-
-
 def no_ui(kind: str) -> Fault:
     """Return why a request of `ui` is refused."""
     return Fault(
@@ -187,7 +183,7 @@ class Surface:
         core = self._session.asks.whom(call)
         if core is None:
             return False
-        if _is_pi(core):
+        if core.is_pi:
             return not core.is_closed
         params = elicitation(asked, "")
         return params is not None and self._session.asks.can_be_asked(ELICIT, params, call)
@@ -208,7 +204,7 @@ class Surface:
         if core is None or not self.can_be_asked(asked, about.call):
             then(no_ui(asked.kind))
             return None
-        if _is_pi(core):
+        if core.is_pi:
             method, message, read_answer = words.HOST_CALL, forwarded(params, who), of_host_result
         else:
             method, message, read_answer = ELICIT, elicitation(asked, who) or b"", of_elicitation
@@ -249,7 +245,7 @@ class Surface:
     def is_told(self, asked: Request, call: Call | None) -> bool:
         """Whether a request is a notice for the log of an MCP core."""
         core = self._session.asks.whom(call)
-        return self._terminal is None and asked.kind == "notify" and core is not None and not _is_pi(core)
+        return self._terminal is None and asked.kind == "notify" and core is not None and not core.is_pi
 
     def notify(self, about: PeerAsk, asked: Request, who: str) -> bool:
         """Put a notice into the log of an MCP core; whether anybody could be told."""

@@ -78,6 +78,11 @@ class Seat:
         self._timer: Timer | None = None
 
     @property
+    def is_pi(self) -> bool:
+        """Whether it is an extension's of the Pi dialect."""
+        return self.config.dialect == "pi"
+
+    @property
     def holders(self) -> list[Peer]:
         """Everything that calls may wait at."""
         return [*self.peers, *self._queues]

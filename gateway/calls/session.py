@@ -122,7 +122,7 @@ class Session:
 
     def choose_way(self) -> None:
         """See whether plain calls may go straight, and whether results are looked at: who has hooks may be others."""
-        if self.hooked is None and any(seat.config.dialect == "pi" for seat in self.seats.values()):
+        if self.hooked is None and any(seat.is_pi for seat in self.seats.values()):
             _ = self.hooks
         hooked = self.hooked
         self.is_straight = self.plain and self.results is None and (hooked is None or not hooked.minds_calls)
@@ -188,7 +188,7 @@ class Session:
         request = Request(core, data, envelope, origin, envelope.id, envelope.method)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         if not admit(self, request):
             return
-        if words.is_ours(request.method) and core.hello.dialect != "pi":
+        if words.is_ours(request.method) and not core.is_pi:
             self.deny(request, unknown_word(request.method))
             return
         handler = self._handlers.get(request.method, self.router.unknown)
@@ -234,7 +234,7 @@ class Session:
             self.flows.core_initialized()
         elif method == "notifications/progress":
             self.asks.progress(core, envelope)
-        elif method == words.EVENT and core.hello.dialect == "pi":
+        elif method == words.EVENT and core.is_pi:
             self.hooks.tell(envelope)
         elif not words.is_ours(method):
             for peer in self.peers():
