@@ -153,11 +153,7 @@ class Asks:
         if len(calls) > 1:
             self._hold(ask, calls)
         else:
-            self._put(ask)
-
-    def put(self, ask: OwnAsk) -> None:
-        """Put a question of our own to whom a peer's would be put."""
-        self._put(ask)
+            self.put(ask)
 
     def take_back(self, ask: OwnAsk, reason: str) -> None:
         """A question of our own needs no answer any more."""
@@ -181,8 +177,8 @@ class Asks:
             return core.can(method, params)
         return call is not None and call.can(method, params)
 
-    def _put(self, ask: PeerAsk) -> None:
-        """Put a question to the core of its call, or to the one that can be asked outside of calls."""
+    def put(self, ask: PeerAsk) -> None:
+        """Put a question, also one of our own, to the core of its call, or the one that is asked outside of calls."""
         call = ask.call
         core = self.whom(call)
         is_away = call is not None and call.suspended
@@ -210,7 +206,7 @@ class Asks:
             held.calls = _narrowed([call for call in held.calls if peer.awaits(call)])
             if len(held.calls) <= 1 and self._unhold(held.ask):
                 held.ask.call = next(iter(held.calls), None)
-                self._put(held.ask)
+                self.put(held.ask)
 
     def _unhold(self, ask: PeerAsk) -> bool:
         """Take a question from those that wait, and say whether it was one."""
