@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.protocol.errors import JSONRPC, METHOD_NOT_FOUND, Fault
+from gateway.protocol.errors import JSONRPC, METHOD_NOT_FOUND, Fault, Outcome
 from transports.base import TransportError
 
 LONGEST_LINE = 200
@@ -161,6 +161,17 @@ def not_reading(peer: str) -> Fault:
         peer=peer,
         advice="Retry when it has read what waits for it",
     )
+
+
+def bad_host_call(reason: str, why: str) -> Fault:
+    """Return why a host call is refused that makes no sense; asked again, it makes none either."""
+    return Fault(code="invalid_request", message=why, reason=reason, retryable=False)
+
+
+def host_call_failed(outcome: Outcome = "unknown") -> Fault:
+    """Return what is said of a host call at which the gateway itself has failed."""
+    why = "the gateway has failed at this host call; its log says more"
+    return Fault(code="internal", message=why, reason="internal", outcome=outcome)
 
 
 def unknown_word(method: str) -> Fault:

@@ -13,6 +13,7 @@ import msgspec
 
 from gateway.calls.asks import PeerAsk
 from gateway.calls.call import Call, Reply
+from gateway.calls.faults import bad_host_call, host_call_failed
 from gateway.calls.host_events import Bus
 from gateway.calls.host_prompts import Prompt, Prompts
 from gateway.calls.host_tools import PeerTool
@@ -154,12 +155,12 @@ class HostCalls:
         if seq < 0:
             self._end(hosted, Reply(fault=unrecorded()))
         elif wrong:
-            self._end(hosted, Reply(fault=_wrong(wrong)))
+            self._end(hosted, Reply(fault=bad_host_call("bad_params", wrong)))
         else:
             try:
                 self._decide(hosted)
             except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-                self._end(hosted, Reply(fault=_ours()))
+                self._end(hosted, Reply(fault=host_call_failed()))
                 session.exchange.failed(fault)
 
     def _decide(self, hosted: Hosted) -> None:
@@ -174,7 +175,7 @@ class HostCalls:
             self._decided(hosted, not_judged(rules, facts, error))
             return
         except (msgspec.DecodeError, RecursionError) as error:
-            self._end(hosted, Reply(fault=_wrong(f"`params` cannot be read: {error}")))
+            self._end(hosted, Reply(fault=bad_host_call("bad_params", f"`params` cannot be read: {error}")))
             return
         has_ui = self.prompts.can_be_asked(hosted.call)
         self._decided(hosted, self._decision(hosted, hosted.need, has_ui=has_ui))
@@ -273,7 +274,7 @@ class HostCalls:
         try:
             served = self._served(hosted, host)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            self._end(hosted, Reply(fault=_ours()))
+            self._end(hosted, Reply(fault=host_call_failed()))
             self._session.exchange.failed(fault)
             return
         if hosted.stage == "serving":
@@ -428,15 +429,6 @@ def _refused(decision: Decision, message: str, details: dict[str, Any]) -> Fault
     return Fault(
         code=decision.code, message=message, reason=decision.reason, retryable=False, details=details
     )
-
-
-def _ours() -> Fault:
-    why = "the gateway has failed at this host call; its log says more"
-    return Fault(code="internal", message=why, reason="internal", outcome="unknown")
-
-
-def _wrong(why: str) -> Fault:
-    return Fault(code="invalid_request", message=why, reason="bad_params", retryable=False)
 
 
 def _late(outcome: Literal["not_sent", "unknown"]) -> Fault:

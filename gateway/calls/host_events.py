@@ -7,13 +7,13 @@ them reaches an agent, another session, or an extension that has gone.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from gateway.calls.call import Reply
-from gateway.protocol.errors import Fault
+from gateway.calls.faults import bad_host_call
 
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
@@ -204,5 +204,4 @@ class Receiving:
 
     def fail(self, reason: str, why: str) -> None:
         """Refuse."""
-        fault: dict[str, Any] = {"message": why, "reason": reason, "retryable": False}
-        self._hosted.ended(Reply(fault=Fault(code="invalid_request", **fault)))
+        self._hosted.ended(Reply(fault=bad_host_call(reason, why)))

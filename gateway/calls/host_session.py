@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from gateway.calls.call import Call, Reply
+from gateway.calls.faults import bad_host_call, host_call_failed
 from gateway.calls.reading import lane_of
 from gateway.calls.session_events import after, before, instead
 from gateway.protocol.errors import Fault
@@ -133,7 +134,7 @@ class HostSession:
         except StaleError as stale:
             self._end(hosted, _stale(stale))
         except ops.OpError as error:
-            self._end(hosted, _refused("bad_params", str(error)))
+            self._end(hosted, bad_host_call("bad_params", str(error)))
         else:
             self._ask_hooks(call, op)
 
@@ -168,8 +169,7 @@ class HostSession:
     def _not_heard(self, call: SessionCall, fault: Exception) -> None:
         """The gateway itself has failed at asking hooks: nothing is done that they might have refused."""
         self._is_busy, self._run = False, None
-        why = "the gateway has failed at this host call; its log says more"
-        self._end(call.hosted, Fault(code="internal", message=why, reason="internal"))
+        self._end(call.hosted, host_call_failed("not_sent"))
         self._go_on()
         self._session.exchange.failed(fault)
 
@@ -180,7 +180,7 @@ class HostSession:
             at_ms = self.conversation.beginning.at_ms + hosted.at // _MS
             result = self.conversation.serve(op, at_ms, f"{hosted.peer.name} {hosted.life} {hosted.call_id}")
         except TreeError as error:
-            self._end(hosted, _refused(error.reason, str(error)))
+            self._end(hosted, bad_host_call(error.reason, str(error)))
         except StoreError as error:
             self._end(hosted, _broken(error))
         else:
@@ -228,15 +228,14 @@ class HostSession:
         hosted = call.hosted
         self._is_busy = False
         if isinstance(found, StoreError):
-            self._record({"event": "unread", "reason": found.reason, "message": str(found)}, hosted)
-            self._end(hosted, _broken(found))
+            self._unread(hosted, found)
         else:
             body = b'{"lines":[%b]}' % b",".join(found.lines)
             self._record({"event": "read", "file": found.file, "notes": found.notes}, hosted, body)
             try:
                 file = session_format.read(b"\n".join(found.lines))
             except SessionError as error:
-                self._end(hosted, _refused("bad_session", f"`{found.file}` is {error}"))
+                self._end(hosted, bad_host_call("bad_session", f"`{found.file}` is {error}"))
             else:
                 done = self.conversation.loaded(load, found.file, file, found.notes)
                 self._done(hosted, done, op, None)
@@ -248,8 +247,7 @@ class HostSession:
         def listed(found: list[dict[str, Any]] | StoreError) -> None:
             self._is_busy = False
             if isinstance(found, StoreError):
-                self._record({"event": "unread", "reason": found.reason, "message": str(found)}, hosted)
-                self._end(hosted, _broken(found))
+                self._unread(hosted, found)
             else:
                 body = _encode({"sessions": found})
                 self._record({"event": "listed"}, hosted, body)
@@ -257,6 +255,11 @@ class HostSession:
             self._go_on()
 
         self._keeper.list(listing.limit, listed)
+
+    def _unread(self, hosted: Hosted, error: StoreError) -> None:
+        """What a call is about cannot be read: that came from outside, and leaves a frame."""
+        self._record({"event": "unread", "reason": error.reason, "message": str(error)}, hosted)
+        self._end(hosted, _broken(error))
 
     def _done(self, hosted: Hosted, done: Done, op: ops.Op, leaf: str | None) -> None:
         """An operation is done, which began at `leaf`: say so in a frame, and to all who want to know."""
@@ -324,10 +327,6 @@ def _stale(stale: StaleError) -> Fault:
         advice="Go on with the session in `details.session`: say it in `context.session`",
         details={"session": stale.session},
     )
-
-
-def _refused(reason: str, why: str) -> Fault:
-    return Fault(code="invalid_request", message=why, reason=reason, retryable=False)
 
 
 def _broken(error: StoreError) -> Fault:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.calls.call import Call, Reply
+from gateway.calls.faults import bad_host_call, host_call_failed
 from gateway.calls.pi import to_pi
 from gateway.calls.request import held_back
 from gateway.calls.steps import Flow, run
@@ -39,13 +40,13 @@ class PeerTool:
         self.name = str(hosted.params.get("name", ""))
         given = hosted.params.get("input", {})
         if not isinstance(given, dict):
-            self._end(Reply(fault=_wrong("bad_params", "`input` must be an object")))
+            self._end(Reply(fault=bad_host_call("bad_params", "`input` must be an object")))
             return
         self._input = cast(dict[str, Any], given)
         self._depth = depths.get(hosted.call, 0) + 1 if hosted.call is not None else 1
         if self._depth > DEEPEST:
             why = f"{DEEPEST} calls have led to this one, each made in the course of another"
-            self._end(Reply(fault=_wrong("too_deep", why)))
+            self._end(Reply(fault=bad_host_call("too_deep", why)))
             return
         run(self._session, self._find(), self._found, self._failed)
 
@@ -85,11 +86,13 @@ class PeerTool:
         owner = session.catalog.find("tools/list", self.name)
         if owner is None:
             why = f"no peer offers the tool {self.name[:64]!r}"
-            self._end(Reply(fault=_wrong("unknown_name", why)))
+            self._end(Reply(fault=bad_host_call("unknown_name", why)))
             return
         peer, original = owner
         if peer == self._hosted.peer.name:
-            self._end(Reply(fault=_wrong("own_tool", f"{self.name[:64]!r} is the extension's own tool")))
+            self._end(
+                Reply(fault=bad_host_call("own_tool", f"{self.name[:64]!r} is the extension's own tool"))
+            )
         elif session.catalog.is_held(peer, original):
             self._end(Reply(fault=held_back(peer, self.name)))
         else:
@@ -120,15 +123,10 @@ class PeerTool:
         self._end(reply)
 
     def _failed(self, fault: Exception) -> None:
-        why = "the gateway has failed at this host call; its log says more"
-        self._end(Reply(fault=Fault(code="internal", message=why, reason="internal", outcome="unknown")))
+        self._end(Reply(fault=host_call_failed()))
         self._session.exchange.failed(fault)
 
     def _end(self, reply: Reply) -> None:
         if not self._is_over:
             self._is_over = True
             self._hosted.ended(reply)
-
-
-def _wrong(reason: str, why: str) -> Fault:
-    return Fault(code="invalid_request", message=why, reason=reason, retryable=False)

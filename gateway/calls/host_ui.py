@@ -14,6 +14,7 @@ import msgspec
 
 from gateway.calls.asks import OwnAsk, PeerAsk
 from gateway.calls.call import Call, Reply
+from gateway.calls.faults import bad_host_call
 from gateway.calls.host_terminal import Shown
 from gateway.calls.pi import to_pi, words
 from gateway.protocol import jsonrpc, mcp
@@ -78,11 +79,9 @@ def read(params: dict[str, Any]) -> Request | Fault:
     try:
         asked = msgspec.convert(params, Request, strict=True)
     except msgspec.ValidationError as error:
-        why = f"the params of `ui` cannot be read: {error}"
-        return Fault(code="invalid_request", message=why, reason="bad_params", retryable=False)
+        return bad_host_call("bad_params", f"the params of `ui` cannot be read: {error}")
     if asked.kind == "select" and not asked.options:
-        why = "`options` of `select` must name something to choose from"
-        return Fault(code="invalid_request", message=why, reason="bad_params", retryable=False)
+        return bad_host_call("bad_params", "`options` of `select` must name something to choose from")
     return asked
 
 
