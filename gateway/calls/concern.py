@@ -25,6 +25,8 @@ LOG = "notifications/message"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 TO_ONE = ("notifications/progress", "notifications/cancelled", ACKNOWLEDGED, words.CREDIT)
 """Notifications that belong to one session, even where several share the peer."""
+NAMES_REQUEST = {"notifications/cancelled": "requestId", words.CREDIT: "call_id"}
+"""Notifications about one request, a peer's own or one that it was sent, and the member that holds its id."""
 UNSPOKEN = (LISTEN, "initialize", "server/discover")
 """Calls in the course of which a peer asks and logs nothing for their session."""
 
@@ -56,8 +58,8 @@ def session_of(peer: Peer, envelope: Envelope, origin: Origin | None) -> Session
     if len(peer.sessions) == 1:
         return peer.sessions[0]
     method = envelope.method
-    if method in ("notifications/cancelled", words.CREDIT):
-        id_ = read_member(envelope, "call_id" if method == words.CREDIT else "requestId")
+    if method in NAMES_REQUEST:
+        id_ = read_member(envelope, NAMES_REQUEST[method])
         found = peer.asks.get(id_) or peer.pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
         return found.session if found is not None else None
     key = origin.about if origin is not None else None

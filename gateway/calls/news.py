@@ -12,7 +12,7 @@ import msgspec
 from gateway.calls import translate
 from gateway.calls.asks import about
 from gateway.calls.call import Call
-from gateway.calls.concern import ACKNOWLEDGED, UPDATED
+from gateway.calls.concern import ACKNOWLEDGED, NAMES_REQUEST, UPDATED
 from gateway.calls.peer_state import Peer
 from gateway.calls.pi import words
 from gateway.calls.reading import read_member, subscription_id
@@ -132,8 +132,8 @@ def _belongs_to(peer: Peer, envelope: Envelope, origin: Origin | None) -> int | 
     if method == "notifications/progress":
         token = read_member(envelope, "progressToken")
         return peer.early(token)
-    if method in ("notifications/cancelled", words.CREDIT):
-        id_ = read_member(envelope, "call_id" if method == words.CREDIT else "requestId")
+    if method in NAMES_REQUEST:
+        id_ = read_member(envelope, NAMES_REQUEST[method])
         ask = peer.asks.get(id_) if id_ is not None else None
         if ask is not None:
             return ask.seq
