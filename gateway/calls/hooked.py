@@ -6,7 +6,7 @@ were asked. How answers become one is `hooks`' business, the asking of one event
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -182,19 +182,16 @@ class Hooked:
         session = self._session
         name = read_named(request).name
         if unsettled or not session.catalog.knows(peer.name, "tools/list"):
-            flow = self._prepare(request, unsettled, peer)
+            flow = self._prepare(request, peer)
             go_on = partial(self._prepared, request, call, peer, name)
             run(session, flow, go_on, partial(session.call_failed, call))
         else:
             self._judge(request, call, peer, name, line or [])
         return True
 
-    def _prepare(self, request: Request, unsettled: Sequence[Seat], owner: Peer) -> Flow:
+    def _prepare(self, request: Request, owner: Peer) -> Flow:
         """Have every extension there that may have a hook, and know the tool's schema if one has."""
-        yield Settle([_of(seat, self._session, request) for seat in unsettled])
-        self._settled.update(seat.name for seat in unsettled)
-        self._lines = None
-        self._session.choose_way()
+        yield from self._settle(request)
         if "tool_call" in self.lines:
             # An input that a hook has changed is held against it, and a core need not have listed the tools.
             yield from self._session.flows.fetch("tools/list", [owner])
@@ -344,6 +341,7 @@ class Hooked:
         )
 
     def _settle(self, request: Request) -> Flow:
+        """Have every extension there that may have a hook."""
         unsettled = self._unsettled()
         if unsettled:
             yield Settle([_of(seat, self._session, request) for seat in unsettled])
@@ -427,9 +425,10 @@ class Hooked:
 
     def _tell_offers(self) -> None:
         cores: list[Core] = [core for core in self._session.cores if core.is_pi]
-        if not cores or self._offers() == self._offered:
+        offers = self._offers() if cores else self._offered
+        if offers == self._offered:
             return
-        self._offered = self._offers()
+        self._offered = offers
         message = jsonrpc.notification(words.OFFERS_CHANGED)
         seq = self._session.tap.record(
             "notification", ">core", message, method=words.OFFERS_CHANGED, flags=("synthetic",)
