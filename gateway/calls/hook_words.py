@@ -102,7 +102,7 @@ def result_data(name: str, id_: Id | None, params: bytes, result: bytes) -> byte
     }
     if "structuredContent" in found:
         data["structuredContent"] = found["structuredContent"]
-    meta = _meta(found)
+    meta = translate.meta_of(found)
     data |= {name: meta[key] for name, key in _IN_META.items() if key in meta}
     return _encode(data)
 
@@ -120,7 +120,7 @@ def patched(result: bytes, data: bytes) -> bytes:
         found["isError"] = True
     else:
         found.pop("isError", None)
-    meta: dict[str, Any] = dict(_meta(found))
+    meta = translate.meta_of(found)
     for name, key in _IN_META.items():
         if name in after:
             meta[key] = after[name]
@@ -153,17 +153,7 @@ def unmarked(params: bytes) -> bytes | None:
     if META_JUDGED.encode() not in params:
         return None
     found = translate.members(params)
-    meta = _meta(found)
-    if bytes(meta.pop(META_JUDGED, b"")) != b"true":
+    if bytes(translate.meta_of(found).get(META_JUDGED, b"")) != b"true":
         return None
-    if meta:
-        return translate.with_members(params, {META: meta})
-    del found[META]
+    translate.drop_meta(found, (META_JUDGED,))
     return _encode(found)
-
-
-def _meta(found: dict[str, Raw]) -> dict[str, Raw]:
-    try:
-        return translate.members(bytes(found.get(META, b"{}")))
-    except msgspec.DecodeError:
-        return {}

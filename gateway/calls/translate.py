@@ -61,10 +61,10 @@ def prepend(data: bytes, inner: bytes) -> bytes:
     return b"{" + inner + (b"}" if rest == b"}" else b"," + rest)
 
 
-def stamp_meta(params: bytes, stamp: dict[str, Raw]) -> bytes:
-    """Return params whose `_meta` says whom the call comes from, as each modern request must."""
+def stamp_meta(params: bytes, stamp: Mapping[str, Any]) -> bytes:
+    """Return params with these members in their `_meta`, such as each modern request must say whom it comes from."""
     found = members(params)
-    found["_meta"] = Raw(_encode(_meta_of(found) | stamp))
+    found["_meta"] = Raw(_encode({**meta_of(found), **stamp}))
     return _encode(found)
 
 
@@ -88,7 +88,7 @@ def without_connection_meta(params: bytes) -> bytes:
         msgspec.ValidationError: If they go on with a call that the legacy peer cannot know.
     """
     found = members(params)
-    _drop_meta(found, mcp.CONNECTION_META)
+    drop_meta(found, mcp.CONNECTION_META)
     found.pop("inputResponses", None)
     if found.pop("requestState", Raw(b"null")) != Raw(b"null"):
         raise msgspec.ValidationError("`requestState` is not one of ours")
@@ -111,7 +111,7 @@ def result_to_modern(method: str, result: bytes, server: bytes = b"") -> bytes:
     if server and "_meta" not in found:
         missing.append(b'"_meta":{"%b":%b}' % (mcp.META_SERVER.encode(), server))
     elif server:
-        meta = _meta_of(found)
+        meta = meta_of(found)
         if meta and mcp.META_SERVER not in meta:
             result = with_members(result, {"_meta": meta | {mcp.META_SERVER: Raw(server)}})
     return prepend(result, b",".join(missing)) if missing else result
@@ -186,14 +186,14 @@ def input_required_result(asks: dict[str, dict[str, Any]], state: str) -> bytes:
 def without_subscription(params: bytes) -> bytes:
     """Return notification params without the id of the subscription that brought them."""
     found = members(params)
-    _drop_meta(found, (mcp.META_SUBSCRIPTION,))
+    drop_meta(found, (mcp.META_SUBSCRIPTION,))
     return _encode(found)
 
 
 def with_subscription(params: bytes, id_: jsonrpc.Id) -> bytes:
     """Return notification params that carry the core's own subscription id."""
     found: dict[str, Any] = dict(members(params))
-    found["_meta"] = _meta_of(found) | {mcp.META_SUBSCRIPTION: id_}
+    found["_meta"] = meta_of(found) | {mcp.META_SUBSCRIPTION: id_}
     return _encode(found)
 
 
@@ -216,7 +216,7 @@ def discover_result(initialize: bytes, versions: tuple[str, ...]) -> bytes:
 def initialize_result(discover: bytes, version: str) -> bytes:
     """Return the `initialize` result that says what a modern `server/discover` result said."""
     facts = members(discover)
-    meta = _meta_of(facts)
+    meta = meta_of(facts)
     info = facts.get("serverInfo") or meta.get(mcp.META_SERVER) or Raw(b'{"name":"unknown","version":"0"}')
     result: dict[str, Any] = {
         "protocolVersion": version,
@@ -240,15 +240,15 @@ def legacy_capabilities(capabilities: bytes) -> dict[str, Any]:
     return found
 
 
-def _meta_of(found: Mapping[str, Raw]) -> dict[str, Any]:
+def meta_of(found: Mapping[str, Raw]) -> dict[str, Any]:
     """Return the members of `_meta`; none where it is absent, or no object."""
     meta = bytes(found.get("_meta", b""))
     return dict(members(meta)) if meta.startswith(b"{") else {}
 
 
-def _drop_meta(found: dict[str, Raw], names: Container[str]) -> None:
+def drop_meta(found: dict[str, Raw], names: Container[str]) -> None:
     """Take members out of `_meta`, and `_meta` itself where nothing is left of it."""
-    meta = {name: value for name, value in _meta_of(found).items() if name not in names}
+    meta = {name: value for name, value in meta_of(found).items() if name not in names}
     if meta:
         found["_meta"] = Raw(_encode(meta))
     else:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.calls import hook_words
+from gateway.calls import hook_words, translate
 from gateway.calls.pi import commands, content, events, to_pi, words
 from gateway.calls.pi.core_calls import CoreCalls
 from gateway.calls.pi.errors import error, table
@@ -240,7 +240,7 @@ class PiCore:
             if body.call_id in self._judged:
                 del self._judged[body.call_id]
                 more[hook_words.META_JUDGED] = True
-            id_ = self._request(said, "tools/call", _with_meta(to_pi.call_params(body), more))
+            id_ = self._request(said, "tools/call", translate.stamp_meta(to_pi.call_params(body), more))
         else:
             params = commands.prompt_params(body, self._lists.arguments.get(body.name, []))
             if isinstance(params, Fault):
@@ -474,7 +474,7 @@ class PiCore:
             if len(self._judged) >= MOST_JUDGED:
                 del self._judged[next(iter(self._judged))]
             self._judged[one.tool_call] = None
-        data = EMPTY if answer == b"{}" else Raw(b'{"result":%b}' % answer)
+        data = Raw(hook_words.answer_result(answer))
         self._say(said, one.id, EventHook(event=one.event, data=data))
 
     def _end(self, said: Said, one: _Open, result: bytes, fault: Fault | None) -> None:
@@ -576,14 +576,6 @@ class PiCore:
             data=Raw(_encode(data)) if data else UNSET,
         )
         self._say(said, self._notice(), entry)
-
-
-def _with_meta(params: bytes, more: dict[str, Any]) -> bytes:
-    """Return the params of a call with more in its `_meta`."""
-    found: dict[str, Any] = msgspec.json.decode(params, type=dict[str, Raw])
-    meta: dict[str, Any] = msgspec.json.decode(found.get("_meta", b"{}"), type=dict[str, Raw])
-    found["_meta"] = {**meta, **more}
-    return _encode(found)
 
 
 def _data(body: EventHook) -> bytes:
