@@ -32,13 +32,6 @@ _IN_RESULT: Final = ("content", "structuredContent")
 _encode = msgspec.json.Encoder().encode
 
 
-class Asked(msgspec.Struct):
-    """An event as it is asked about or told: params of `pi/event_hook` and `pi/event`."""
-
-    event: str
-    data: Raw = Raw(b"{}")
-
-
 class Answered(msgspec.Struct):
     """The result of `pi/event_hook`; without `result`, there is no opinion."""
 
@@ -57,7 +50,6 @@ class _Changed(msgspec.Struct):
     terminate: bool = False
 
 
-read_asked: Final = msgspec.json.Decoder(Asked)
 read_answered: Final = msgspec.json.Decoder(Answered)
 read_changed: Final = msgspec.json.Decoder(_Changed)
 _call = msgspec.json.Decoder(_Call)

@@ -329,7 +329,7 @@ class Hooked:
     def asked(self, request: Request) -> None:
         """A Pi core asks what hooks say to an event."""
         session = self._session
-        asked = hook_words.read_asked.decode(request.envelope.params)
+        asked = events.decode_event.decode(request.envelope.params)
         call = session.open_call(request, name=asked.event)
         if call is None:
             return
@@ -349,7 +349,7 @@ class Hooked:
             self._lines = None
             self._session.choose_way()
 
-    def _settled_for(self, request: Request, call: Call, asked: hook_words.Asked) -> None:
+    def _settled_for(self, request: Request, call: Call, asked: events.Event) -> None:
         if not call.is_open:
             return
         point = POINTS.get(asked.event)
@@ -365,7 +365,7 @@ class Hooked:
     def tell(self, envelope: Envelope) -> None:
         """A Pi core tells of an event: so is every extension that has a hook for it, and is there."""
         try:
-            asked = hook_words.read_asked.decode(envelope.params)
+            asked = events.decode_event.decode(envelope.params)
         except msgspec.DecodeError:
             return
         if asked.event == events.SHORTCUT:

@@ -26,7 +26,7 @@ NO_OPINION: Final = Raw(b"")
 
 
 class Event(msgspec.Struct):
-    """An event that a hook is asked about or told of, in the words of the other side."""
+    """An event that a hook is asked about or told of: the params of `pi/event_hook` and `pi/event`."""
 
     event: str
     data: Raw = EMPTY
@@ -46,7 +46,7 @@ class Credit(msgspec.Struct, gc=False):
     credits: Natural
 
 
-_event = msgspec.json.Decoder(Event)
+decode_event: Final = msgspec.json.Decoder(Event)
 _cancel = msgspec.json.Decoder(Cancel)
 _credit = msgspec.json.Decoder(Credit)
 _members = msgspec.json.Decoder(dict[str, Raw])
@@ -73,7 +73,7 @@ def read_credit(body: EventHook) -> Credit | str:
 def read_event(params: bytes) -> Event | Fault:
     """Return the event that a hook is asked about, or why it is none."""
     try:
-        event = _event.decode(params)
+        event = decode_event.decode(params)
         if bytes(memoryview(event.data)[:1]) != b"{":
             raise msgspec.ValidationError("`data` must be an object")
     except msgspec.DecodeError as bad:
