@@ -133,7 +133,7 @@ class PlayerTap:
     def _asked(
         self, seq: int, way: str, body: bytes, peer: str, method: str, name: str, lane: str, parent: int | None,
         op: int | None,
-    ) -> None:  # fmt: skip  # fmt: skip
+    ) -> None:  # fmt: skip
         params = bytes(read_head.decode(body).params)
         is_own = way == ">peer"
         seating = self._seating

@@ -395,17 +395,17 @@ class Conversation:
         return Done(output=output, wrote=list(wrote), why=why)
 
     def _append(self, entry: Entry) -> Done:
-        self._write([entry])
+        self._write(entry)
         self.tree.add(entry)
         return Done(output={"id": entry.id, "session": self.info}, wrote=[entry])
 
-    def _write(self, made: Sequence[Entry]) -> None:
-        size = sum(len(entry.line) + 1 for entry in made)
+    def _write(self, made: Entry) -> None:
+        size = len(made.line) + 1
         if self._bytes + size > self._most_bytes:
             why = f"a session holds up to {self._most_bytes} bytes; begin a new one, or fork this one"
             raise StoreError("session_full", why)
-        if made and self.file is not None:
-            lines = [entry.line for entry in made]
+        if self.file is not None:
+            lines = [made.line]
             if not self._is_written:
                 lines = [self.tree.header.line, *(entry.line for entry in self.tree.entries), *lines]
             self._files.append(self.file, lines, new=not self._is_written)
