@@ -100,13 +100,16 @@ class Live(msgspec.Struct):
 def started(config: Config, discovery: Discovery) -> Live:
     """Start every extension once, those that the configuration names itself too."""
     from gateway.calls.pi.overview import overview
+    from gateway.calls.registered import Registered
     from gateway.cli.check import try_peers
     from gateway.runtime.extension_files import with_extensions
 
     whole = with_extensions(config, discovery)
     peers = {name: peer for name, peer in whole.active_peers.items() if peer.dialect == "pi"}
     reports = try_peers(msgspec.structs.replace(whole, peers=peers)) if peers else []
-    registered = [(one.name, one.registered) for one in reports if one.registered is not None]
+    registered = [
+        (one.name, Registered(bytes(one.registered))) for one in reports if one.registered is not None
+    ]
     return Live(overview(registered), [one for one in reports if not one.ok])
 
 

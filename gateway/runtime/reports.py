@@ -28,8 +28,8 @@ class PeerReport(msgspec.Struct, kw_only=True):
     """Tool definitions as the peer gives them, all pages, unfiltered."""
     prompts: int | None = None
     resources: int | None = None
-    registered: dict[str, Any] | None = None
-    """What an extension of the Pi dialect has registered, whole."""
+    registered: msgspec.Raw | None = None
+    """What an extension of the Pi dialect has registered, verbatim."""
 
     @property
     def last_words(self) -> list[str]:

@@ -102,7 +102,7 @@ async def try_peer(config: Config, name: str) -> PeerReport:
             report.ready_ms = round((time.monotonic() - begun) * 1000, 1)
             report.ok = True
             report.version, report.server = seated.version, greeted
-            report.registered = seated.registered.payload if seated.registered is not None else None
+            report.registered = msgspec.Raw(seated.registered.raw) if seated.registered is not None else None
             await _list(link, report, seated.capabilities)
     except TimeoutError:
         report.ok = False

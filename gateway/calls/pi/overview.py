@@ -1,21 +1,19 @@
 """What extensions have registered, side by side: for people who look, and for whoever must say what collides.
 
-Owns the reading of whole `register` payloads into names, and the sentences about what of them is refused, unknown or
-wanted twice. Decides nothing that a session does not decide in the same way.
+Owns the sentences about what of registrations is refused, unknown or wanted twice. Decides nothing that a session does
+not decide in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Sequence
 
 import msgspec
 
 from gateway.calls.pi import extras
+from gateway.calls.registered import Registered
 from gateway.hooks.points import unknown
-from gateway.policy.manifest import Declaration, ManifestError, declaration
-
-_NAMES: Final = {"tools": "tools", "commands": "slash_commands"}
+from gateway.policy.manifest import Declaration, ManifestError
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,14 +47,12 @@ class Overview(msgspec.Struct, frozen=True):
     """In sentences."""
 
 
-def overview(payloads: Sequence[tuple[str, Mapping[str, Any]]]) -> Overview:
+def overview(extensions: Sequence[tuple[str, Registered]]) -> Overview:
     """Put extensions side by side, given what each has registered, in the order of the configuration."""
-    read = [(name, extras.read_extras(payload)) for name, payload in payloads]
-    registrations = [
-        _registration(name, payload, found)
-        for (name, payload), (_, found) in zip(payloads, read, strict=True)
+    registrations = [_registration(name, one) for name, one in extensions]
+    collisions = [
+        one.sentence for one in extras.union((name, one.extras) for name, one in extensions).collisions
     ]
-    collisions = [one.sentence for one in extras.union(read).collisions]
     for kind, word in (("tools", "tool"), ("commands", "command")):
         owners: dict[str, list[str]] = {}
         for one in registrations:
@@ -70,13 +66,11 @@ def overview(payloads: Sequence[tuple[str, Mapping[str, Any]]]) -> Overview:
     return Overview(registrations, collisions)
 
 
-def _registration(name: str, payload: Mapping[str, Any], found: extras.Extras) -> Registration:
-    names = {kind: _names(payload.get(member)) for kind, member in _NAMES.items()}
-    hooks = payload.get("event_hooks")
-    events = list(dict.fromkeys(map(str, cast(list[object], hooks)))) if isinstance(hooks, list) else []
-    declared, error = declaration(payload)
+def _registration(name: str, registered: Registered) -> Registration:
+    found, events = registered.extras, list(dict.fromkeys(registered.event_hooks))
+    declared, error = registered.declaration, registered.manifest_error
     problems = [one.sentence for one in found.refused]
-    problems += extras.protected(names["commands"])
+    problems += extras.protected(registered.commands)
     problems += unknown(events)
     if error is not None:
         problems.append(error.sentence)
@@ -84,8 +78,9 @@ def _registration(name: str, payload: Mapping[str, Any], found: extras.Extras) -
         problems += declared.manifest.notes
     return Registration(
         extension=name,
-        version=str(payload.get("version", "")),
-        **names,
+        version=str(registered.payload.get("version", "")),
+        tools=registered.tool_names,
+        commands=list(registered.commands),
         hooks=events,
         **{
             member: [one.name for one in found.declared if one.kind == kind]
@@ -94,11 +89,6 @@ def _registration(name: str, payload: Mapping[str, Any], found: extras.Extras) -
         capabilities=_capabilities(declared, error),
         problems=problems,
     )
-
-
-def _names(items: object) -> list[str]:
-    listed = cast(list[object], items) if isinstance(items, list) else []
-    return [str(cast(dict[str, object], item).get("name", "")) for item in listed if isinstance(item, dict)]
 
 
 def _capabilities(declared: Declaration, error: ManifestError | None) -> list[str]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.calls.pi.overview import overview
+import msgspec
+
+from gateway.calls.pi.overview import Overview
+from gateway.calls.pi.overview import overview as overview_of
+from gateway.calls.registered import Registered
 
 TODO: dict[str, Any] = {
     "name": "todo",
@@ -16,6 +20,10 @@ TODO: dict[str, Any] = {
     "shortcuts": [{"key": "ctrl+t"}, {"key": "ctrl+shift+y"}],
     "capabilities": ["read", "raed"],
 }
+
+
+def overview(payloads: list[tuple[str, dict[str, Any]]]) -> Overview:
+    return overview_of([(name, Registered(msgspec.json.encode(payload))) for name, payload in payloads])
 
 
 def test_everything_that_is_registered_is_told_by_kind_with_what_is_wrong_with_it() -> None:
