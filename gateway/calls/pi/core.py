@@ -222,7 +222,7 @@ class PiCore:
 
     def _asked(self, said: Said, message: Message, body: ToolCall | SlashCommand) -> None:
         key = body.call_id if isinstance(body, ToolCall) else message.id
-        if any(one.id == message.id for one in self._open.values()):
+        if self._is_open(message.id):
             # An answer under this id would pass for the other question's.
             self._log_dropped(said, message, "id_in_use")
             return
@@ -249,6 +249,10 @@ class PiCore:
             id_ = self._request(said, "prompts/get", params)
         self._open[id_] = one
         self._keys[key] = id_
+
+    def _is_open(self, id_: str) -> bool:
+        """Whether a question of the core's under this id waits for its answer."""
+        return any(one.id == id_ for one in self._open.values())
 
     def _not_running(self) -> Fault:
         if self.state == "closing":
@@ -287,7 +291,7 @@ class PiCore:
             self._tells(said, body)
             self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
             return
-        if message.id in self._keys or any(one.id == message.id for one in self._open.values()):
+        if message.id in self._keys or self._is_open(message.id):
             self._log_dropped(said, message, "id_in_use")
             return
         data = _data(body)
@@ -540,8 +544,7 @@ class PiCore:
         answer = self._calls.damaged(known.id, why) if known.type in ("host_result", "") else None
         if answer is not None:
             said.to_gateway.append(answer)
-        is_open = any(one.id == known.id for one in self._open.values())
-        if known.id is None or is_open or known.type not in (*QUESTIONS, ""):
+        if known.id is None or self._is_open(known.id) or known.type not in (*QUESTIONS, ""):
             facts = {"reason": reason, "id": known.id, "type": known.type}
             self._log(said, "warn", "pi.refused", why, facts)
             return
