@@ -8,13 +8,11 @@ locked, and of the kinds that the engine's own parser knows only those that read
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
-import threading
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from decimal import Decimal
-from functools import partial
 from typing import Any, TypeAlias, cast
 from uuid import UUID
 
@@ -23,9 +21,9 @@ import duckdb
 from adapters import kit
 from adapters.database import cells
 from adapters.database.catalog_duckdb import DuckDBCatalog
-from adapters.database.engine import BATCH_BYTES, BATCH_ROWS, Ask, Batch, Effect, Report
+from adapters.database.engine import Ask, Batch, Effect, Report
 from adapters.database.shapes import Database, ResultColumn
-from adapters.database.worker import Job, Worker
+from adapters.database.worker import Job, Worker, fetched, watched
 from gateway.protocol.errors import Code
 
 Connection: TypeAlias = duckdb.DuckDBPyConnection
@@ -39,7 +37,6 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": "2",
     "lock_configuration": "true",
 }
-LOOK_S = 0.02
 READS = frozenset({"SELECT"})
 CHANGES = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER"})
 _SCHEMA = frozenset({"CREATE", "DROP", "ALTER"})
@@ -106,28 +103,21 @@ class DuckDB:
 
             def begin() -> Batch:
                 self._using = connection = self._open()
-                with self._watched(job):
+                with watched(job, self._interrupt):
                     connection.execute("BEGIN TRANSACTION READ ONLY")
                     columns.extend(_run(connection, ask))
                     return _batch(connection, columns, ask.rows)
 
             def more(rows: int) -> Batch:
                 assert self._using is not None
-                with self._watched(job):
+                with watched(job, self._interrupt):
                     return _batch(self._using, columns, rows)
 
-            try:
-                batch = await self._worker.run(job, begin)
-                given = len(batch.rows)
-                yield batch
-                while batch.rows and given < ask.rows:
-                    batch = await self._worker.run(job, partial(more, ask.rows - given))
-                    given += len(batch.rows)
-                    job.tell(given, "rows")
-                    if batch.rows:
-                        yield batch
-            finally:
-                self._worker.post(self._close)
+            async with aclosing(
+                self._worker.batches(job, begin, more, rows=ask.rows, end=self._close)
+            ) as batches:
+                async for batch in batches:
+                    yield batch
 
     async def change(self, ask: Ask, *, keep: bool, expect: int | None = None) -> Effect:
         """See `engine.Engine`."""
@@ -138,7 +128,7 @@ class DuckDB:
         def attempt() -> Effect:
             self._using = connection = self._open()
             try:
-                with self._watched(job):
+                with watched(job, self._interrupt):
                     return _change(connection, ask, keep=keep, expect=expect)
             finally:
                 self._close()
@@ -163,27 +153,6 @@ class DuckDB:
     def _interrupt(self) -> None:
         if (connection := self._using) is not None:
             connection.interrupt()
-
-    @contextlib.contextmanager
-    def _watched(self, job: Job) -> Generator[None]:
-        """End the statement once nobody waits or its time is over, which DuckDB does not by itself.
-
-        It forgets an interrupt that comes before a statement has begun, so it is told until it has ended.
-        """
-        ended = threading.Event()
-
-        def watch() -> None:
-            while not ended.wait(LOOK_S):
-                if job.over:
-                    self._interrupt()
-
-        thread = threading.Thread(target=watch, name="duckdb watch", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
 
 def _kind(connection: Connection, sql: str) -> str:
@@ -236,12 +205,8 @@ def _change(connection: Connection, ask: Ask, *, keep: bool, expect: int | None)
 
 
 def _batch(connection: Connection, columns: list[ResultColumn], rows: int) -> Batch:
-    batch = Batch(columns=columns, rows=[])
-    size = 0
-    while len(batch.rows) < min(rows, BATCH_ROWS) and size < BATCH_BYTES and (row := connection.fetchone()):
-        size += sum(map(cells.size_of, row))
-        batch.rows.append([_cell(value) for value in row])
-    return batch
+    found = [[_cell(value) for value in row] for row in fetched(connection.fetchone, rows)]
+    return Batch(columns=columns, rows=found)
 
 
 def _cell(value: Any) -> Any:

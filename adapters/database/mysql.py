@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import os
 import re
-import threading
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager, aclosing
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -23,18 +23,17 @@ from pymysql.cursors import SSCursor
 from adapters import kit
 from adapters.database import cells
 from adapters.database.catalog_mysql import MySQLCatalog
-from adapters.database.engine import BATCH_BYTES, BATCH_ROWS, Ask, Batch, Effect, Report
+from adapters.database.engine import Ask, Batch, Effect, Report
 from adapters.database.secrets import look_up, without
 from adapters.database.shapes import Database, ResultColumn
 from adapters.database.urls import Target
-from adapters.database.worker import Job, Worker
+from adapters.database.worker import Job, Worker, fetched, watched
 from gateway.protocol.errors import Code
 
 Connection: TypeAlias = Any
 """A `pymysql.Connection`, whose types are half unknown."""
 CONNECT_S = 10
 LOCK_S = 5
-LOOK_S = 0.02
 _TEXTS: dict[Any, Any] = {
     kind: convert for kind, convert in pymysql.converters.conversions.items() if not isinstance(kind, int)
 }
@@ -115,7 +114,7 @@ class MySQL:
 
             def begin() -> Batch:
                 self._using = connection = self._connect()
-                with self._watched(job):
+                with self._watched(connection, job):
                     self._pin(connection, "READ ONLY")
                     plan = _PLAN.match(ask.sql)
                     _check(connection, ask.sql[plan.end() :] if plan else ask.sql, ask.params)
@@ -123,22 +122,16 @@ class MySQL:
                     return self._batch(cursor, ask.rows)
 
             def more(rows: int) -> Batch:
+                assert self._using is not None
                 assert self._cursor is not None
-                with self._watched(job):
+                with self._watched(self._using, job):
                     return self._batch(self._cursor, rows)
 
-            try:
-                batch = await self._worker.run(job, begin)
-                given = len(batch.rows)
-                yield batch
-                while batch.rows and given < ask.rows:
-                    batch = await self._worker.run(job, partial(more, ask.rows - given))
-                    given += len(batch.rows)
-                    job.tell(given, "rows")
-                    if batch.rows:
-                        yield batch
-            finally:
-                self._worker.post(self._close)
+            async with aclosing(
+                self._worker.batches(job, begin, more, rows=ask.rows, end=self._close)
+            ) as batches:
+                async for batch in batches:
+                    yield batch
 
     async def change(self, ask: Ask, *, keep: bool, expect: int | None = None) -> Effect:
         """See `engine.Engine`. What commits by itself here, as all DDL does, cannot be tried first and is refused."""
@@ -149,7 +142,7 @@ class MySQL:
         def attempt() -> Effect:
             self._using = connection = self._connect()
             try:
-                with self._watched(job):
+                with self._watched(connection, job):
                     self._pin(connection, "READ WRITE")
                     _check(connection, ask.sql, ask.params)
                     affected = max(
@@ -224,25 +217,27 @@ class MySQL:
             cursor.execute(f"START TRANSACTION {mode}")
 
     def _batch(self, cursor: SSCursor, rows: int) -> Batch:
-        batch = Batch(columns=[], rows=[])
         described = cursor.description
         if not described:
             raise kit.ToolError("invalid_request", "this statement gives no rows")
         kinds = [int(column[1]) for column in described]
         names = [_NAMES.get(kind, str(kind)) for kind in kinds]
-        size, self._ended = 0, False
-        while len(batch.rows) < min(rows, BATCH_ROWS) and size < BATCH_BYTES:
+        self._ended = False
+
+        def fetch() -> tuple[Any, ...] | None:
             row = cursor.fetchone()
-            if row is None:
-                self._ended = True
-                break
-            size += sum(map(cells.size_of, row))
-            batch.rows.append([_cell(value, kind) for value, kind in zip(row, kinds, strict=True)])
-        batch.columns = [
+            self._ended = row is None
+            return row
+
+        found = [
+            [_cell(value, kind) for value, kind in zip(row, kinds, strict=True)]
+            for row in fetched(fetch, rows)
+        ]
+        columns = [
             ResultColumn(name=str(column[0]), type=name)
             for column, name in zip(described, names, strict=True)
         ]
-        return batch
+        return Batch(columns=columns, rows=found)
 
     def _close(self) -> None:
         """Roll back by leaving. A server that still sends rows is told first: the driver would read all of them."""
@@ -271,25 +266,9 @@ class MySQL:
             finally:
                 other.close()
 
-    @contextlib.contextmanager
-    def _watched(self, job: Job) -> Generator[None]:
-        """End the statement on the server once nobody waits or its time is over; again, until it has ended."""
-        ended = threading.Event()
-        connection = self._using
-        assert connection is not None
-
-        def watch() -> None:
-            while not ended.wait(LOOK_S):
-                if job.over:
-                    self._kill(connection, "QUERY")
-
-        thread = threading.Thread(target=watch, name="mysql watch", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+    def _watched(self, connection: Connection, job: Job) -> AbstractContextManager[None]:
+        """The server is asked to end the statement over another connection."""
+        return watched(job, partial(self._kill, connection, "QUERY"))
 
     def _explain(self, fault: Exception, job: Job) -> kit.ToolError:
         """What the caller is told about an error of the server: its own words, and the line."""

@@ -13,16 +13,16 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator
-from functools import partial
+from contextlib import aclosing
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from adapters import kit
 from adapters.database import cells
 from adapters.database.catalog_sqlite import SQLiteCatalog
-from adapters.database.engine import BATCH_BYTES, BATCH_ROWS, Ask, Batch, Effect, Report
+from adapters.database.engine import Ask, Batch, Effect, Report
 from adapters.database.shapes import Database, ResultColumn
-from adapters.database.worker import Job, Worker
+from adapters.database.worker import Job, Worker, fetched
 
 Cell: TypeAlias = int | float | str | bytes | None
 
@@ -141,18 +141,18 @@ class SQLite:
                     raise kit.ToolError("invalid_request", "this statement gives no rows")
                 return _batch(cursor, ask.rows, mark)
 
-            try:
-                batch = await self._worker.run(job, begin)
-                given = len(batch.rows)
-                yield batch
-                while batch.rows and given < ask.rows:
-                    more = partial(_batch, cursor, ask.rows - given, mark)
-                    batch = await self._worker.run(job, more)
-                    given += len(batch.rows)
-                    if batch.rows:
-                        yield batch
-            finally:
-                self._worker.post(cursor.close)
+            async with aclosing(
+                self._worker.batches(
+                    job,
+                    begin,
+                    lambda rows: _batch(cursor, rows, mark),
+                    rows=ask.rows,
+                    end=cursor.close,
+                    counts=False,  # it tells its own measure
+                )
+            ) as batches:
+                async for batch in batches:
+                    yield batch
 
     async def change(self, ask: Ask, *, keep: bool, expect: int | None = None) -> Effect:
         """See `engine.Engine`."""
@@ -274,19 +274,17 @@ class SQLite:
 
 def _batch(cursor: sqlite3.Cursor, rows: int, mark: str) -> Batch:
     kinds: list[set[str]] = [set() for _ in cursor.description]
-    batch = Batch(columns=[], rows=[], mark=mark)
-    size = 0
-    while len(batch.rows) < min(rows, BATCH_ROWS) and size < BATCH_BYTES and (row := cursor.fetchone()):
+    found: list[list[Any]] = []
+    for row in fetched(cursor.fetchone, rows):
         for kind, value in zip(kinds, row, strict=True):
             if value is not None:
                 kind.add(_TYPES[type(value)])
-        size += sum(map(cells.size_of, row))
-        batch.rows.append([_cell(value) for value in row])
-    batch.columns = [
+        found.append([_cell(value) for value in row])
+    columns = [
         ResultColumn(name=str(column[0]), type="|".join(sorted(kind)) or "null")
         for column, kind in zip(cursor.description, kinds, strict=True)
     ]
-    return batch
+    return Batch(columns=columns, rows=found, mark=mark)
 
 
 def _cell(value: Cell) -> Any:

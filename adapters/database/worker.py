@@ -1,6 +1,7 @@
 """A thread for a driver that blocks: one piece of work after another, each with a deadline and a stop button.
 
-Owns the thread and who may stop what. How work is interrupted, and what its errors mean, is the engine's.
+Owns the thread, who may stop what, and how the rows of a statement become batches. How work is interrupted, and what
+its errors mean, is the engine's.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from adapters import kit
-from adapters.database.engine import Report
+from adapters.database import cells
+from adapters.database.engine import BATCH_BYTES, BATCH_ROWS, Batch, Report
 
 T = TypeVar("T")
 REPORT_S = 0.2
+LOOK_S = 0.02
 
 
 class Job:
@@ -108,6 +112,35 @@ class Worker:
             self.stop(job)
             raise
 
+    async def batches(
+        self,
+        job: Job,
+        begin: Callable[[], Batch],
+        more: Callable[[int], Batch],
+        *,
+        rows: int,
+        end: Callable[[], None],
+        counts: bool = True,
+    ) -> AsyncGenerator[Batch]:
+        """The batches of one statement up to so many rows; then, or once it is closed, `end` is done in the thread.
+
+        `begin` gives the first batch, `more` one of at most as many rows as are left. With `counts`, the rows that were
+        given are reported. Raises `kit.ToolError` as `run` does.
+        """
+        try:
+            batch = await self.run(job, begin)
+            given = len(batch.rows)
+            yield batch
+            while batch.rows and given < rows:
+                batch = await self.run(job, partial(more, rows - given))
+                given += len(batch.rows)
+                if counts:
+                    job.tell(given, "rows")
+                if batch.rows:
+                    yield batch
+        finally:
+            self.post(end)
+
     def post(self, work: Callable[[], None]) -> None:
         """Have something done behind all that waits, whatever becomes of it."""
 
@@ -134,6 +167,37 @@ class Worker:
     def _serve(self) -> None:
         while (perform := self._work.get()) is not None:
             perform()
+
+
+def fetched(fetch: Callable[[], Sequence[Any] | None], rows: int) -> Iterator[Sequence[Any]]:
+    """Rows of a driver until there are none, or those of one batch."""
+    count = size = 0
+    while count < min(rows, BATCH_ROWS) and size < BATCH_BYTES and (row := fetch()) is not None:
+        size += sum(map(cells.size_of, row))
+        count += 1
+        yield row
+
+
+@contextlib.contextmanager
+def watched(job: Job, interrupt: Callable[[], None]) -> Generator[None]:
+    """Interrupt a statement once nobody waits or its time is over, for an engine that does not look by itself.
+
+    An interrupt may come before the statement has begun, and be forgotten; so it is told until it has ended.
+    """
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(LOOK_S):
+            if job.over:
+                interrupt()
+
+    thread = threading.Thread(target=watch, name=f"{threading.current_thread().name} watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _finish(done: asyncio.Future[T], result: T) -> None:
