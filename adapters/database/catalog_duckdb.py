@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from adapters.database.engine import Scalar
+from adapters.database.engine import Scalar, like
 
 _NAME = (
     "CASE WHEN {0}.schema_name = 'main' THEN '' ELSE '\"' || replace({0}.schema_name, '\"', '\"\"') || '\".' END"
@@ -25,13 +25,12 @@ class DuckDBCatalog:
 
     def tables(self, pattern: str, after: str, limit: int) -> tuple[str, list[Scalar]]:
         """Tables and views of the file."""
-        like = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").replace("*", "%")
         return (
             f"SELECT name, kind, comment FROM (SELECT {_named('t')} AS name, 'table' AS kind, comment"
             f" FROM duckdb_tables() t WHERE NOT internal UNION ALL SELECT {_named('v')}, 'view', comment"
             " FROM (SELECT *, view_name AS table_name FROM duckdb_views() WHERE NOT internal) v)"
             " WHERE name LIKE $1 ESCAPE '\\' AND name > $2 ORDER BY name LIMIT $3::BIGINT",
-            [like, after, limit],
+            [like(pattern, "\\"), after, limit],
         )
 
     def columns(self, names: list[str]) -> tuple[str, list[Scalar]]:

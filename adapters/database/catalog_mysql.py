@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adapters.database.engine import Scalar
+from adapters.database.engine import Scalar, like
 
 
 class MySQLCatalog:
@@ -12,13 +12,12 @@ class MySQLCatalog:
 
     def tables(self, pattern: str, after: str, limit: int) -> tuple[str, list[Scalar]]:
         """Tables and views."""
-        like = pattern.replace("|", "||").replace("%", "|%").replace("_", "|_").replace("*", "%")
         return (
             "SELECT TABLE_NAME, CASE TABLE_TYPE WHEN 'BASE TABLE' THEN 'table' ELSE LOWER(TABLE_TYPE) END,"
             " IF(TABLE_TYPE = 'VIEW', '', TABLE_COMMENT) FROM information_schema.TABLES"
             " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE ? ESCAPE '|' AND BINARY TABLE_NAME > ?"
             f" ORDER BY BINARY TABLE_NAME LIMIT {int(limit)}",
-            [like, after],
+            [like(pattern, "|"), after],
         )
 
     def columns(self, names: list[str]) -> tuple[str, list[Scalar]]:

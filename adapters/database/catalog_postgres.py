@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from adapters.database.engine import Scalar
+from adapters.database.engine import Scalar, like
 
 _TABLES = """
     SELECT c.oid, c.relkind, CASE WHEN pg_table_is_visible(c.oid) THEN quote_ident(c.relname)
@@ -25,13 +25,12 @@ class PostgresCatalog:
 
     def tables(self, pattern: str, after: str, limit: int) -> tuple[str, list[Scalar]]:
         """Tables, views, materialised views and foreign tables."""
-        like = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").replace("*", "%")
         return (
             f"WITH t AS ({_TABLES}) SELECT name, CASE relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view'"
             " WHEN 'm' THEN 'materialized view' WHEN 'p' THEN 'partitioned table' ELSE 'foreign table' END,"
             " obj_description(oid, 'pg_class')"
             " FROM t WHERE name LIKE $1 AND name > $2::text ORDER BY name LIMIT $3",
-            [like, after, limit],
+            [like(pattern, "\\"), after, limit],
         )
 
     def columns(self, names: list[str]) -> tuple[str, list[Scalar]]:

@@ -21,7 +21,7 @@ import duckdb
 from adapters import kit
 from adapters.database import cells
 from adapters.database.catalog_duckdb import DuckDBCatalog
-from adapters.database.engine import Ask, Batch, Effect, Report
+from adapters.database.engine import Ask, Batch, Effect, Report, check_expected
 from adapters.database.shapes import Database, ResultColumn
 from adapters.database.worker import Job, Worker, fetched, watched
 from gateway.protocol.errors import Code
@@ -194,8 +194,7 @@ def _change(connection: Connection, ask: Ask, *, keep: bool, expect: int | None)
     rows = connection.fetchall()
     counted = [str(each[0]) for each in connection.description or ()] == ["Count"]
     affected = int(rows[0][0]) if counted and rows else 0 if kind in _SCHEMA else len(rows)
-    if expect not in (None, affected):
-        raise kit.ToolError("io", f"not done: it would now change {affected} rows, not {expect}")
+    check_expected(affected, expect)
     if keep:
         connection.execute("COMMIT")
     verbs = {kind.partition("_")[0].lower()} if kind not in _ADDS else set[str]()

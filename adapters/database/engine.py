@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from adapters import kit
 from adapters.database.shapes import Database, ResultColumn
 
 Scalar: TypeAlias = bool | int | float | str | None
@@ -48,6 +49,19 @@ class Effect(msgspec.Struct, kw_only=True):
     tables: list[str] = []
     """What it destroys something in."""
     schema_changed: bool = False
+
+
+def check_expected(rows: int, expect: int | None) -> None:
+    """Raises `kit.ToolError` (`io`) where a change is not of so many rows as was said; for None of any number."""
+    if expect not in (None, rows):
+        raise kit.ToolError("io", f"not done: it would now change {rows} rows, not {expect}")
+
+
+def like(pattern: str, escape: str) -> str:
+    """A pattern with `*` as one of LIKE, in which `escape` takes its meaning from the character behind it."""
+    for special in (escape, "%", "_"):
+        pattern = pattern.replace(special, escape + special)
+    return pattern.replace("*", "%")
 
 
 class Catalog(Protocol):

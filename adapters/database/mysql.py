@@ -23,7 +23,7 @@ from pymysql.cursors import SSCursor
 from adapters import kit
 from adapters.database import cells
 from adapters.database.catalog_mysql import MySQLCatalog
-from adapters.database.engine import Ask, Batch, Effect, Report
+from adapters.database.engine import Ask, Batch, Effect, Report, check_expected
 from adapters.database.secrets import look_up, without
 from adapters.database.shapes import Database, ResultColumn
 from adapters.database.urls import Target
@@ -148,10 +148,7 @@ class MySQL:
                     affected = max(
                         _execute(connection, ask.sql, ask.params, pymysql.cursors.Cursor).rowcount, 0
                     )
-                    if expect not in (None, affected):
-                        raise kit.ToolError(
-                            "io", f"not done: it would now change {affected} rows, not {expect}"
-                        )
+                    check_expected(affected, expect)
                     effect = Effect(rows=affected, destroys=_destroyed(connection))
                     if keep:
                         connection.commit()

@@ -23,7 +23,7 @@ from psycopg.types.string import TextLoader
 from adapters import kit
 from adapters.database import cells, pgfaults, pgtext
 from adapters.database.catalog_postgres import PostgresCatalog
-from adapters.database.engine import BATCH_BYTES, BATCH_ROWS, Ask, Batch, Effect, Report
+from adapters.database.engine import BATCH_BYTES, BATCH_ROWS, Ask, Batch, Effect, Report, check_expected
 from adapters.database.secrets import look_up
 from adapters.database.shapes import Database, ResultColumn
 from adapters.database.urls import Target
@@ -147,8 +147,7 @@ class Postgres:
                     "denied", "not done: the statement ends the transaction that it is run in"
                 )
             effect = await self._bounded(connection, self._effect(connection, cursor), ask)
-            if expect not in (None, effect.rows):
-                raise kit.ToolError("io", f"not done: it would now change {effect.rows} rows, not {expect}")
+            check_expected(effect.rows, expect)
             if keep:
                 await self._bounded(connection, connection.execute("COMMIT"), ask)
         return effect

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from adapters import kit
 from adapters.database import cells
 from adapters.database.catalog_sqlite import SQLiteCatalog
-from adapters.database.engine import Ask, Batch, Effect, Report
+from adapters.database.engine import Ask, Batch, Effect, Report, check_expected
 from adapters.database.shapes import Database, ResultColumn
 from adapters.database.worker import Job, Worker, fetched
 
@@ -164,8 +164,7 @@ class SQLite:
                 cursor.execute(ask.sql, ask.params)
                 cursor.fetchall()
                 affected = max(cursor.rowcount, 0)
-                if expect not in (None, affected):
-                    raise kit.ToolError("io", f"not done: it would now change {affected} rows, not {expect}")
+                check_expected(affected, expect)
                 if keep:
                     cursor.connection.set_authorizer(None)
                     cursor.connection.commit()
