@@ -64,7 +64,7 @@ class Checking:
                         mine, who, known = await self._diagnose(service, each)
                     except kit.ToolError as met:
                         fault = fault or met
-                        mine, who, known = [], _failed(service, met), False
+                        mine, who, known = [], _partial(service, str(met)), False
                     found += mine
                     sources.append(who)
                     answered = answered or known
@@ -122,7 +122,7 @@ class Checking:
                         then = await self._all(service, paths, sources, {path: after})
                 except kit.ToolError as met:
                     faults.append(met)
-                    sources.append(_failed(service, met))
+                    sources.append(_partial(service, str(met)))
                     continue
                 finally:
                     service.restore(path)
@@ -156,12 +156,12 @@ class Checking:
             try:
                 await stack.enter_async_context(service.asking(meter))
             except kit.ToolError as fault:
-                sources.append(_failed(service, fault))
+                sources.append(_partial(service, str(fault)))
                 for each in paths:
                     by_path.setdefault(each, [])
                 continue
             if not whole:
-                sources.append(_cut(service, "there are more files than are looked at"))
+                sources.append(_partial(service, "there are more files than are looked at"))
             for each in paths:
                 by_path.setdefault(each, []).append(service)
         return by_path, sources
@@ -177,7 +177,7 @@ class Checking:
                 await stack.enter_async_context(service.asking(meter, alone=alone))
             except kit.ToolError as met:
                 fault = fault or met
-                sources.append(_failed(service, met))
+                sources.append(_partial(service, str(met)))
                 continue
             started.append(service)
         if fault is not None and not started:
@@ -194,7 +194,7 @@ class Checking:
                 found += mine
                 sources.append(who)
                 if given and path not in given and service.server.unsaved:
-                    sources.append(_cut(service, service.server.unsaved))
+                    sources.append(_partial(service, service.server.unsaved))
         return found
 
     async def _diagnose(
@@ -254,17 +254,8 @@ def _replaced(path: str, text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-def _failed(service: Service, fault: kit.ToolError) -> Source:
-    return Source(
-        name=service.name,
-        version=service.version,
-        readiness=service.readiness,
-        complete=False,
-        note=str(fault),
-    )
-
-
-def _cut(service: Service, why: str) -> Source:
+def _partial(service: Service, why: str) -> Source:
+    """A server that did not say all, or nothing."""
     return Source(
         name=service.name,
         version=service.version,
