@@ -18,10 +18,11 @@ import msgspec
 
 from adapters import kit
 from adapters.editor import ide_lock
-from adapters.editor.ide_server import HEADER, path_of
+from adapters.editor.ide_server import HEADER
 from adapters.editor.root import Root
 from adapters.editor.rpc import ANSWER_S, gone
 from adapters.editor.shapes import Files, OnEvent, OpenFile, Problem, Selection, Verdict
+from adapters.lsp.uris import path_of
 from transports.base import Origin, TransportError
 from transports.ws_client import connect_websocket
 from transports.ws_link import WebSocketLink

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -24,6 +23,7 @@ from adapters.editor.ide_lock import Lock
 from adapters.editor.root import Root
 from adapters.editor.shapes import Editor, Event, Selection
 from adapters.kit.mcp_session import McpSession
+from adapters.lsp.uris import path_of
 from transports.base import Hello, Link
 from transports.guard import Guard, Verdict, loopback_hosts
 from transports.ws_listener import WebSocketListener
@@ -267,12 +267,6 @@ class IdeServer:
         session = McpSession(self.app)
         session.opened(link)
         return session
-
-
-def path_of(uri: str) -> str:
-    """The path in a `file:` URI; what is none is taken for a path."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" else uri
 
 
 def _find(path: str, first: str, last: str) -> tuple[int, int]:
