@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -20,36 +19,26 @@ from adapters.kit.context import Context, current
 from adapters.kit.errors import InputRequired, Json, Refused, ToolError
 from adapters.kit.mcp_course import McpCourse, Seal
 from adapters.kit.mcp_news import News
-from adapters.kit.mcp_offer import LONG_MS, SUPPORTED, Offer, Params, read_params
+from adapters.kit.mcp_offer import INVALID_PARAMS, LONG_MS, SUPPORTED, Offer, Params, read_params
+from adapters.kit.session import Session
 from gateway.protocol import errors, jsonrpc, mcp
 
 if TYPE_CHECKING:
-    from transports.base import Id, Link, Origin, TransportError
+    from transports.base import Id, Link, Origin
 
-INVALID_PARAMS = errors.JSONRPC["invalid_request"]
 Work: TypeAlias = Callable[[Context], Awaitable[Json]]
 
 
-class McpSession:
+class McpSession(Session):
     """The extension's end of one connection."""
 
     def __init__(self, app: App) -> None:
-        self.app = app
-        self.link: Link | None = None
-        self.ended = asyncio.Event()
-        """Set once the extension is to end."""
-        self.gone = asyncio.Event()
-        """Set once the connection has ended."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._calls: dict[Id, tuple[asyncio.Task[None], Context]] = {}
+        super().__init__(app)
         self._questions: dict[Id, asyncio.Future[Json]] = {}
         self._handling: set[asyncio.Task[None]] = set()
-        self._count = 0
         self._shaken = False
         self._caller: Json = {}
         self._level = ""
-        self._writable = True
         self._seal = Seal()
         self._offer = Offer(app)
         self._news = News(self.tell)
@@ -86,22 +75,6 @@ class McpSession:
         except msgspec.DecodeError as fault:
             self._refuse(request, Refused(INVALID_PARAMS, f"{envelope.method}: {fault}"))
 
-    def stray(self, data: bytes, why: str, *, size: int) -> None:
-        """Say on stderr what was skipped."""
-        sys.stderr.write(f"{self.app.name}: skipped {size} bytes that are no message ({why})\n")
-
-    def failed(self, fault: TransportError) -> None:
-        """Only a transport with one stream per request has this."""
-
-    def writable(self, ready: bool) -> None:  # noqa: FBT001 - the interface of `Receiver`
-        """While the other side does not read, progress and logs are dropped; answers are kept."""
-        self._writable = ready
-
-    def closed(self, fault: TransportError | None) -> None:
-        """Cancel what is running: nobody is there to be answered."""
-        self.gone.set()
-        self.stop()
-
     # What the app calls.
 
     def changed(self, what: List) -> None:
@@ -134,23 +107,18 @@ class McpSession:
 
     async def settle(self) -> None:
         """Wait until every cancelled call has let go."""
-        running = [*(task for task, _ in self._calls.values()), *self._handling]
-        await asyncio.gather(*running, return_exceptions=True)
+        await super().settle()
+        await asyncio.gather(*self._handling, return_exceptions=True)
 
     # What a call says.
 
     def tell(self, method: str, params: Json) -> None:
         """Send a notification, from any thread."""
-        message = jsonrpc.notification(method, jsonrpc.encode(params))
-        if threading.get_ident() == self._thread:
-            self._tell(message)
-        else:
-            self._loop.call_soon_threadsafe(self._tell, message)
+        self._send(jsonrpc.notification(method, jsonrpc.encode(params)), may_drop=True)
 
     async def ask(self, method: str, params: Json) -> Json:
         """Send a request of our own and wait for its result. Only in the handshake era. Raises `ToolError`."""
-        self._count += 1
-        request: Id = f"{self.app.name}-{self._count}"
+        request = self.next_id()
         waiting = self._questions[request] = self._loop.create_future()
         self._send(jsonrpc.request(request, method, jsonrpc.encode(params)))
         try:
@@ -168,14 +136,6 @@ class McpSession:
             waiting.set_exception(ToolError("io", f"the client has refused: {said.get('message', '')}"))
         else:
             waiting.set_result(msgspec.json.decode(envelope.result, type=dict[str, Any]))
-
-    def _tell(self, message: bytes) -> None:
-        if self._writable:
-            self._send(message)
-
-    def _send(self, message: bytes) -> None:
-        if self.link is not None:
-            self.link.send(message)
 
     def _refuse(self, request: Id | None, refused: Refused) -> None:
         self._send(jsonrpc.error(request, jsonrpc.encode(refused.error)))
@@ -235,11 +195,6 @@ class McpSession:
             case _:
                 raise Refused(errors.METHOD_NOT_FOUND, f"unknown method: {method}")
         return self._answer(request, result, modern=modern)
-
-    def _cancel(self, task: asyncio.Task[None], context: Context) -> None:
-        context.cancelled = True
-        # One turn later: a task that has not begun would otherwise never be taken off the list.
-        self._loop.call_soon(task.cancel)
 
     def _check_era(self, method: str, params: Params) -> None:
         version = params.meta.version

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 import traceback
 from collections.abc import Awaitable
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from adapters.kit.app import App, List
 from adapters.kit.context import Context, current
 from adapters.kit.errors import Json, ToolError
 from adapters.kit.pi_host import HostCalls, Kind, PiCourse
+from adapters.kit.session import Session
 from gateway.protocol import pi
 from gateway.protocol.pi import BadPiMessage, Message
 from gateway.protocol.pi_messages import (
@@ -38,32 +38,21 @@ from gateway.protocol.pi_messages import (
 )
 
 if TYPE_CHECKING:
-    from transports.base import Link, Origin, TransportError
+    from transports.base import Link, Origin
 
 _CALLS = ("tool_call", "slash_command", "event_hook")
 _LEVELS = {"debug": "debug", "info": "info", "notice": "info", "warning": "warn"}
 
 
-class PiSession:
+class PiSession(Session):
     """The extension's end of one connection."""
 
     def __init__(self, app: App) -> None:
-        self.app = app
-        self.link: Link | None = None
-        self.ended = asyncio.Event()
-        """Set once the extension is to end."""
-        self.gone = asyncio.Event()
-        """Set once the connection has ended."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._calls: dict[str, tuple[asyncio.Task[None], Context]] = {}
-        """By the call id of a tool, by the message's id of all else."""
+        super().__init__(app)
         self._host_calls = HostCalls(self)
         self._facts: Json = {}
         self._last = ""
         """The call of the handler of `session_shutdown`, which goes on to its end: what it is for begins there."""
-        self._count = 0
-        self._writable = True
         self._registering = False
 
     # What the transport calls.
@@ -101,22 +90,6 @@ class PiSession:
         elif not isinstance(body, Log):
             self._refuse(message.id, f"a host does not send `{message.type}`")
 
-    def stray(self, data: bytes, why: str, *, size: int) -> None:
-        """Say on stderr what was skipped."""
-        self._complain(f"skipped {size} bytes that are no message ({why})")
-
-    def failed(self, fault: TransportError) -> None:
-        """Only a transport with one stream per request has this."""
-
-    def writable(self, ready: bool) -> None:  # noqa: FBT001 - the interface of `Receiver`
-        """While the host does not read, progress and logs are dropped; answers are kept."""
-        self._writable = ready
-
-    def closed(self, fault: TransportError | None) -> None:
-        """Cancel what is running: nobody is there to be answered."""
-        self.gone.set()
-        self.stop()
-
     # What the app calls.
 
     def changed(self, what: List) -> None:
@@ -147,24 +120,11 @@ class PiSession:
                 self._cancel(*call)
         self.ended.set()
 
-    async def settle(self) -> None:
-        """Wait until every cancelled call has let go."""
-        await asyncio.gather(*(task for task, _ in self._calls.values()), return_exceptions=True)
-
     # What calls say.
 
     def send(self, id_: str, body: Payload, *, may_drop: bool = False) -> None:
         """Send one message, from any thread. One that may be dropped is, while the host does not read."""
-        message = pi.write(id_, body)
-        if threading.get_ident() == self._thread:
-            self._send(message, may_drop=may_drop)
-        else:
-            self._loop.call_soon_threadsafe(lambda: self._send(message, may_drop=may_drop))
-
-    def next_id(self) -> str:
-        """An id of our own."""
-        self._count += 1
-        return f"{self.app.name}-{self._count}"
+        self._send(pi.write(id_, body), may_drop=may_drop)
 
     def write_log(
         self, level: str, event: str, said: Any, data: Json | None = None, **correlation: str
@@ -183,16 +143,9 @@ class PiSession:
         )
         self.send(self.next_id(), entry, may_drop=True)
 
-    def _send(self, message: bytes, *, may_drop: bool) -> None:
-        if self.link is not None and (self._writable or not may_drop):
-            self.link.send(message)
-
     def _register(self) -> None:
         self._registering = False
-        self._send(pi.raw(self.next_id(), "register", pi_offer.register(self.app)), may_drop=False)
-
-    def _complain(self, what: str) -> None:
-        sys.stderr.write(f"{self.app.name}: {what}\n")
+        self._send(pi.raw(self.next_id(), "register", pi_offer.register(self.app)))
 
     def _refuse(self, id_: str, why: str) -> None:
         self.send(id_, Error(code="invalid_request", message=why))
@@ -217,13 +170,8 @@ class PiSession:
         elif wants_answer:
             self.send(message.id, EventHook(event=body.event))
 
-    def _cancel(self, task: asyncio.Task[None], context: Context) -> None:
-        context.cancelled = True
-        # One turn later: a task that has not begun would otherwise end without its one result.
-        self._loop.call_soon(task.cancel)
-
     def _start(self, kind: Kind, key: str, id_: str, work: Awaitable[Any], facts: Json) -> None:
-        """Start what answers a message. `key` is what it is cancelled by."""
+        """Start what answers a message. `key` cancels it: the call id of a tool, the message's id of all else."""
         if key in self._calls:
             cast("Any", work).close()
             self._refuse(id_, f"there is a call {key[:64]!r} that has not ended")
