@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import sys
+import traceback
 import typing
 from collections.abc import Callable
 from dataclasses import is_dataclass
@@ -15,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from adapters.kit.errors import Json
+from adapters.kit.errors import Json, ToolError
 
 Function: TypeAlias = Callable[..., Any]
 Names: TypeAlias = Literal["python", "camel"]
@@ -106,6 +108,12 @@ def read(function: Function, name: str = "", *, names: Names = "python", lenient
         injected=injected,
         returns=hints.get("return"),
     )
+
+
+def own_fault(fault: Exception, what: str) -> ToolError:
+    """A fault of the extension's own code: told to whoever runs it, and to the caller without its words."""
+    traceback.print_exception(fault, file=sys.stderr)
+    return ToolError("internal", f"{what} failed ({type(fault).__name__}); see its log")
 
 
 def schema_of(kind: Any) -> Json:

@@ -5,8 +5,6 @@ Owns the shapes of params and results. Keeps no state of a connection.
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +13,7 @@ import msgspec
 
 from adapters.kit.commands import MOST_COMPLETIONS, complete, messages_of
 from adapters.kit.errors import InputRequired, Json, Refused, ToolError
+from adapters.kit.functions import own_fault
 from adapters.kit.mcp_news import Filter
 from adapters.kit.results import failure_of, result_of
 from gateway.protocol import errors, mcp
@@ -146,7 +145,7 @@ class Offer:
         except InputRequired:
             raise
         except Exception as fault:  # noqa: BLE001 - a fault of one call must not end the others
-            failed = _own(fault, params.name)
+            failed = own_fault(fault, params.name)
         return failure_of(failed) | {"isError": True}
 
     async def _prompt(self, params: Params, context: Context) -> Json:
@@ -158,7 +157,7 @@ class Offer:
         except InputRequired:
             raise
         except Exception as fault:  # noqa: BLE001 - as in a tool
-            raise _refused(_own(fault, params.name)) from None
+            raise _refused(own_fault(fault, params.name)) from None
         about = {"description": command.signature.about} if command.signature.about else {}
         return {**about, "messages": messages_of(returned)}
 
@@ -179,7 +178,7 @@ class Offer:
         except InputRequired:
             raise
         except Exception as fault:  # noqa: BLE001 - as in a tool
-            raise _refused(_own(fault, params.uri)) from None
+            raise _refused(own_fault(fault, params.uri)) from None
 
     async def _complete(self, params: Params, context: Context) -> Json:
         del context
@@ -195,17 +194,11 @@ class Offer:
                 app.completions, of, signature, typed.name, typed.value, params.context.arguments
             )
         except Exception as fault:  # noqa: BLE001 - as in a tool
-            raise _refused(_own(fault, f"the completion of {of}")) from None
+            raise _refused(own_fault(fault, f"the completion of {of}")) from None
         told = found[:MOST_COMPLETIONS]
         return {
             "completion": {"values": told, "total": len(found), "hasMore": len(found) > len(told)},
         }
-
-
-def _own(fault: Exception, what: str) -> ToolError:
-    """A fault of the extension's own code: told to whoever runs it, and to the caller without its words."""
-    traceback.print_exception(fault, file=sys.stderr)
-    return ToolError("internal", f"{what} failed ({type(fault).__name__}); see its log")
 
 
 def _refused(fault: ToolError) -> Refused:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adapters.kit.errors import Declined, Json, ToolError
-from adapters.kit.pi_offer import raw
+from adapters.kit.pi_offer import decoded, raw
 from gateway.protocol.capabilities import CallError, capability_of
 from gateway.protocol.pi_messages import CODES, Error, EventHook, HostCall, HostResult, Payload
 
@@ -91,10 +91,9 @@ class HostCalls:
             return
         if not isinstance(body.error, UnsetType):
             error = body.error
-            details = {} if isinstance(error.details, UnsetType) else _decode(error.details)
-            one.done.set_exception(_fault(error.code, error.message, details))
+            one.done.set_exception(_fault(error.code, error.message, decoded(error.details)))
             return
-        output = _decode(body.output)
+        output = decoded(body.output)
         if not isinstance(body.chunk, UnsetType):
             if body.chunk.index != one.index:
                 self._cancel(body.call_id)
@@ -115,8 +114,7 @@ class HostCalls:
         one = self._open.get(id_)
         if one is None or one.done.done():
             return False
-        details = {} if isinstance(body.details, UnsetType) else _decode(body.details)
-        one.done.set_exception(_fault(body.code, body.message, details))
+        one.done.set_exception(_fault(body.code, body.message, decoded(body.details)))
         return True
 
     def _cancel(self, call_id: str) -> None:
@@ -200,10 +198,6 @@ def _number(text: str) -> Any:
         return msgspec.json.decode(text.strip())
     except msgspec.DecodeError:
         return text
-
-
-def _decode(value: msgspec.Raw) -> Json:
-    return msgspec.json.decode(value, type=dict[str, Any])
 
 
 def _fault(code: str, message: str, details: Json) -> ToolError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from adapters.kit.commands import Message, messages_of
 from adapters.kit.errors import Json, ToolError
@@ -62,6 +62,13 @@ def failure(fault: ToolError) -> Raw:
 def raw(value: Any) -> Raw:
     """A value as JSON."""
     return Raw(_encode(value))
+
+
+def decoded(value: Raw | UnsetType) -> Json:
+    """What JSON holds that is an object; of what was not said, nothing."""
+    if isinstance(value, UnsetType) or not value:
+        return {}
+    return msgspec.json.decode(value, type=dict[str, Any])
 
 
 def _declared(tool: Tool) -> Json:

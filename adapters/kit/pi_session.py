@@ -14,13 +14,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from adapters.kit import pi_offer
 from adapters.kit.app import App, List
 from adapters.kit.context import Context, current
 from adapters.kit.errors import Json, ToolError
+from adapters.kit.functions import own_fault
 from adapters.kit.pi_host import HostCalls, Kind, PiCourse
+from adapters.kit.pi_offer import decoded
 from adapters.kit.session import Session
 from gateway.protocol import pi
 from gateway.protocol.pi import BadPiMessage, Message
@@ -75,7 +77,7 @@ class PiSession(Session):
         body = message.body
         if isinstance(body, ToolCall):
             self._start(
-                "tool_call_id", body.call_id, message.id, self._tool(message.id, body), _members(body.context)
+                "tool_call_id", body.call_id, message.id, self._tool(message.id, body), decoded(body.context)
             )
         elif isinstance(body, SlashCommand):
             work = self._command(message.id, body)
@@ -153,7 +155,7 @@ class PiSession(Session):
     # What the host wants.
 
     def _event(self, message: Message, body: EventHook) -> None:
-        data = _members(body.data)
+        data = decoded(body.data)
         if body.event == "cancel":
             call = self._calls.get(str(data.get("call_id", "")))
             if call is not None:
@@ -189,27 +191,21 @@ class PiSession(Session):
         self._calls[key] = (self._loop.create_task(perform()), context)
 
     async def _tool(self, id_: str, body: ToolCall) -> None:
-        tool = self.app.tools.get(body.name)
-        if tool is None:
-            output, failed = (
-                pi_offer.failure(ToolError("invalid_request", f"unknown tool: {body.name!r}")),
-                True,
-            )
-        else:
-            work = tool.signature.call(_members(body.input), current.get())
-            output, failed = await self._result(work, body.name)
+        async def work() -> Any:
+            if (tool := self.app.tools.get(body.name)) is None:
+                raise ToolError("invalid_request", f"unknown tool: {body.name!r}")
+            return await tool.signature.call(decoded(body.input), current.get())
+
+        output, failed = await self._result(work(), body.name)
         self.send(id_, ToolResult(call_id=body.call_id, output=output, is_error=failed))
 
     async def _command(self, id_: str, body: SlashCommand) -> None:
-        command = self.app.commands.get(body.name)
-        if command is None:
-            output, failed = (
-                pi_offer.failure(ToolError("invalid_request", f"unknown command: /{body.name}")),
-                True,
-            )
-        else:
-            work = command.run(list(body.args or ()), _members(body.input), current.get())
-            output, failed = await self._result(work, f"/{body.name}")
+        async def work() -> Any:
+            if (command := self.app.commands.get(body.name)) is None:
+                raise ToolError("invalid_request", f"unknown command: /{body.name}")
+            return await command.run(list(body.args or ()), decoded(body.input), current.get())
+
+        output, failed = await self._result(work(), f"/{body.name}")
         self.send(id_, SlashResult(output=output, is_error=failed))
 
     async def _result(self, work: Awaitable[Any], what: str) -> tuple[Raw, bool]:
@@ -223,8 +219,7 @@ class PiSession(Session):
         except asyncio.CancelledError:
             failed = ToolError("io", f"{what} was cancelled", reason="cancelled")
         except Exception as fault:  # noqa: BLE001 - a fault of one call must not end the others
-            traceback.print_exception(fault, file=sys.stderr)
-            failed = ToolError("internal", f"{what} failed ({type(fault).__name__}); see its log")
+            failed = own_fault(fault, what)
         return pi_offer.failure(failed), True
 
     async def _hook(self, id_: str, event: str, data: Json, *, wants_answer: bool) -> None:
@@ -254,10 +249,4 @@ def table_of(value: object) -> Json:
 
 def _context(message: Message) -> Json:
     """Return what the host tells with a command or an event, whose payloads have a context beside what v1 names."""
-    return table_of(_members(message.payload).get("context", {}))
-
-
-def _members(value: Raw | UnsetType) -> Json:
-    return (
-        {} if isinstance(value, UnsetType) or not value else msgspec.json.decode(value, type=dict[str, Any])
-    )
+    return table_of(decoded(message.payload).get("context", {}))

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from adapters.kit.errors import Json, ToolError
+from adapters.kit.pi_offer import decoded, raw
 from gateway.protocol import pi
 from gateway.protocol.pi_messages import (
     CODES,
@@ -66,7 +66,7 @@ class PiSide:
                 self.offer = body
                 self._registered.set()
             case ToolResult() | SlashResult():
-                self._ended(message.id, {**_decode(body.output), "isError": body.is_error})
+                self._ended(message.id, {**decoded(body.output), "isError": body.is_error})
             case EventHook():
                 self._event(message.id, body)
             case HostCall():
@@ -102,16 +102,16 @@ class PiSide:
     async def call(self, name: str, arguments: Json) -> Json:
         """Call a tool."""
         id_ = self._next()
-        return await self._ask(id_, ToolCall(call_id=id_, name=name, input=_raw(arguments)))
+        return await self._ask(id_, ToolCall(call_id=id_, name=name, input=raw(arguments)))
 
     async def command(self, name: str, words: list[str], named: Json) -> Json:
         """Run a command."""
-        given = _raw(named) if named else UNSET
+        given = raw(named) if named else UNSET
         return await self._ask(self._next(), SlashCommand(name=name, args=words, input=given))
 
     async def event(self, event: str, data: Json) -> Any:
         """Raise an event and wait for the decision."""
-        return await self._ask(self._next(), EventHook(event=event, data=_raw(data)))
+        return await self._ask(self._next(), EventHook(event=event, data=raw(data)))
 
     async def ask(self, method: str, params: Json) -> Json:
         """There are no resources and no completion in Pi."""
@@ -124,7 +124,7 @@ class PiSide:
         try:
             return await done
         except asyncio.CancelledError:
-            self._send(self._next(), EventHook(event="cancel", data=_raw({"call_id": id_, "reply": False})))
+            self._send(self._next(), EventHook(event="cancel", data=raw({"call_id": id_, "reply": False})))
             raise
         finally:
             self._open.pop(id_, None)
@@ -139,7 +139,7 @@ class PiSide:
             done.set_result(outcome)
 
     def _event(self, id_: str, body: EventHook) -> None:
-        data = {} if isinstance(body.data, UnsetType) else _decode(body.data)
+        data = decoded(body.data)
         if body.event == "cancel":
             serving = self._serving.get(str(data.get("call_id")))
             if serving is not None:
@@ -150,9 +150,9 @@ class PiSide:
     async def _called(self, id_: str, call: HostCall) -> None:
         output, error = EMPTY, UNSET
         try:
-            output = _raw(await self._serve(call.method, _decode(call.params)))
+            output = raw(await self._serve(call.method, decoded(call.params)))
         except ToolError as fault:
-            details = _raw(fault.details) if fault.details else UNSET
+            details = raw(fault.details) if fault.details else UNSET
             error = CallError(code=fault.code, message=str(fault), details=details)
         except asyncio.CancelledError:
             error = CallError(code="io", message="it was cancelled")
@@ -163,7 +163,7 @@ class PiSide:
         self._send(id_, result)
 
     def _logged(self, log: Log) -> None:
-        data = {} if isinstance(log.data, UnsetType) else _decode(log.data)
+        data = decoded(log.data)
         if log.event == UPDATE:
             self.progress.append({**data, "message": log.message})
         else:
@@ -179,11 +179,3 @@ class PiSide:
 
 def _fault(error: Error) -> ToolError:
     return ToolError(error.code if error.code in CODES else "internal", error.message)
-
-
-def _raw(value: Any) -> Raw:
-    return Raw(msgspec.json.encode(value))
-
-
-def _decode(value: Raw) -> Json:
-    return msgspec.json.decode(value, type=dict[str, Any])
