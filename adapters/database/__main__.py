@@ -34,7 +34,6 @@ def build(databases: dict[str, Engine], *, timeout_s: float = 30.0, export_to: s
         instructions="SQL databases: " + ", ".join(databases) + ".",
         resources=schemas,
     )
-    app.on_start(schemas.start)
     for reader in (bank.list_databases, bank.schema, bank.query, bank.explain, bank.sample):
         app.tool(read_only=True)(reader)
     if export_to is not None:

@@ -5,9 +5,6 @@ Owns those URIs and their texts.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -17,49 +14,17 @@ from adapters.database import describing
 from adapters.database.server import PAGE_NAMES, Databank
 from adapters.database.shapes import Table
 
-T = TypeVar("T")
 COMPLETED = 100
 
 
 class Schemas:
-    """See `kit.Resources`. Its methods are called in worker threads once `start` has been awaited."""
+    """See `kit.Resources`."""
 
     def __init__(self, bank: Databank, timeout_s: float) -> None:
         self._bank, self._timeout_s = bank, timeout_s
-        self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def start(self) -> None:
-        """Learn the loop that the engines are used on."""
-        self._loop = asyncio.get_running_loop()
-
-    def page(self, cursor: str | None) -> tuple[list[kit.Resource], str | None]:
+    async def page(self, cursor: str | None) -> tuple[list[kit.Resource], str | None]:
         """The tables of one database after the other; one that is out of reach has none."""
-        return self._wait(self._page(cursor))
-
-    def read(self, uri: str) -> kit.Blob:
-        """All that can be read is a template's."""
-        raise kit.ToolError("io", f"no such resource: {uri}")
-
-    async def table(self, database: str, table: str) -> Table:
-        """A table or view: columns, indexes, foreign keys, comments."""
-        _, engine = self._bank.pick(database)
-        found = await describing.names(engine, table, "", 2, self._timeout_s)
-        exact = [row for row in found if row[0] == table]
-        if not exact:
-            raise kit.ToolError("io", f"no such table: {table}")
-        return (await describing.tables(engine, exact, self._timeout_s))[0]
-
-    def complete_database(self, typed: str) -> list[str]:
-        """The databases whose names begin so."""
-        return [name for name in self._bank.names if name.startswith(typed)]
-
-    async def complete_table(self, typed: str, others: dict[str, str]) -> list[str]:
-        """The tables whose names begin so."""
-        _, engine = self._bank.pick(others.get("database", ""))
-        typed = typed.replace("*", "")
-        return [row[0] for row in await describing.names(engine, typed + "*", "", COMPLETED, self._timeout_s)]
-
-    async def _page(self, cursor: str | None) -> tuple[list[kit.Resource], str | None]:
         names = self._bank.names
         database, after = (names[0], "") if cursor is None else _read(cursor, names)
         _, engine = self._bank.pick(database)
@@ -83,9 +48,28 @@ class Schemas:
         following = names.index(database) + 1
         return page, _cursor(names[following], "") if following < len(names) else None
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    async def read(self, uri: str) -> kit.Blob:
+        """All that can be read is a template's."""
+        raise kit.ToolError("io", f"no such resource: {uri}")
+
+    async def table(self, database: str, table: str) -> Table:
+        """A table or view: columns, indexes, foreign keys, comments."""
+        _, engine = self._bank.pick(database)
+        found = await describing.names(engine, table, "", 2, self._timeout_s)
+        exact = [row for row in found if row[0] == table]
+        if not exact:
+            raise kit.ToolError("io", f"no such table: {table}")
+        return (await describing.tables(engine, exact, self._timeout_s))[0]
+
+    def complete_database(self, typed: str) -> list[str]:
+        """The databases whose names begin so."""
+        return [name for name in self._bank.names if name.startswith(typed)]
+
+    async def complete_table(self, typed: str, others: dict[str, str]) -> list[str]:
+        """The tables whose names begin so."""
+        _, engine = self._bank.pick(others.get("database", ""))
+        typed = typed.replace("*", "")
+        return [row[0] for row in await describing.names(engine, typed + "*", "", COMPLETED, self._timeout_s)]
 
 
 def _cursor(database: str, after: str) -> str:

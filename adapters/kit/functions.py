@@ -61,9 +61,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
         given = msgspec.structs.asdict(msgspec.convert(arguments, self.arguments, strict=strict))
         for name, kind in self.injected.items():
             given[name] = kind.of(context)
-        if inspect.iscoroutinefunction(self.function):
-            return await self.function(**given)
-        return await asyncio.to_thread(self.function, **given)
+        return await called(self.function, **given)
 
 
 def read(function: Function, name: str = "", *, names: Names = "python", lenient: bool = False) -> Signature:
@@ -108,6 +106,13 @@ def read(function: Function, name: str = "", *, names: Names = "python", lenient
         injected=injected,
         returns=hints.get("return"),
     )
+
+
+async def called(function: Function, /, *arguments: Any, **named: Any) -> Any:
+    """Call a function: a coroutine on the loop, any other in a worker thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments, **named)
+    return await asyncio.to_thread(function, *arguments, **named)
 
 
 def own_fault(fault: Exception, what: str) -> ToolError:

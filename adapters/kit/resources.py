@@ -5,15 +5,15 @@ Owns the matching of URIs against templates (`{name}` holds one segment, `{+name
 
 from __future__ import annotations
 
-import asyncio
 import re
-from typing import Any, Protocol
+from collections.abc import Awaitable
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
 
 from adapters.kit.errors import Json, ToolError
-from adapters.kit.functions import Function, Signature, members_of, read
+from adapters.kit.functions import Function, Signature, called, members_of, read
 from adapters.kit.results import Blob
 
 _VARIABLE = re.compile(r"\{(\+?)(\w+)\}")
@@ -29,14 +29,17 @@ class Resource(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel")
     size: int | None = None
 
 
-class Resources(Protocol):
-    """What an adapter that has many resources implements; called in a worker thread."""
+Page: TypeAlias = tuple[list[Resource], str | None]
 
-    def page(self, cursor: str | None) -> tuple[list[Resource], str | None]:
+
+class Resources(Protocol):
+    """What an adapter that has many resources implements; what is no coroutine is called in a worker thread."""
+
+    def page(self, cursor: str | None) -> Page | Awaitable[Page]:
         """One page and the cursor of the next one. Raises `ToolError` for a cursor it never gave."""
         ...
 
-    def read(self, uri: str) -> Blob:
+    def read(self, uri: str) -> Blob | Awaitable[Blob]:
         """The content of one resource. Raises `ToolError`."""
         ...
 
@@ -101,7 +104,7 @@ class Shelf:
             if cursor is not None:
                 raise ToolError("invalid_request", "unknown cursor")
             return single, None
-        page, following = await asyncio.to_thread(self.source.page, cursor)
+        page, following = await called(self.source.page, cursor)
         return ([*single, *page] if cursor is None else list(page)), following
 
     async def read(self, uri: str, context: object) -> Json:
@@ -128,4 +131,4 @@ class Shelf:
             return Blob(data=msgspec.json.encode(returned).decode(), mime_type="application/json")
         if self.source is None:
             raise ToolError("io", f"no such resource: {uri}")
-        return await asyncio.to_thread(self.source.read, uri)
+        return await called(self.source.read, uri)
