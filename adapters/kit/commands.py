@@ -36,9 +36,10 @@ class Command(msgspec.Struct, frozen=True):
     def as_prompt(self) -> Json:
         """It as MCP's `prompts/list` gives it."""
         arguments: list[Json] = []
+        described = self.signature.schema["properties"]
         for member in members_of(self.signature):
             argument: Json = {"name": member.name, "required": member.required}
-            text = self.signature.schema["properties"][member.name].get("description")
+            text = described[member.name].get("description")
             arguments.append(argument | ({"description": text} if text else {}))
         about = {"description": self.signature.about} if self.signature.about else {}
         return {"name": self.signature.name, **about, "arguments": arguments}

@@ -78,7 +78,7 @@ def run(app: App, options: argparse.Namespace | None = None) -> None:
 
 
 async def _serve_one(app: App, dialect: Dialect) -> None:
-    await _start(app)
+    await start(app)
     session = session_of(app, dialect)
 
     def accept(link: Link, hello: Hello) -> Session:
@@ -90,7 +90,7 @@ async def _serve_one(app: App, dialect: Dialect) -> None:
     _on_signals(session.stop)
     await session.ended.wait()
     await session.settle()
-    await _close(app)
+    await close(app)
     link.close()
     await session.gone.wait()
 
@@ -109,7 +109,7 @@ async def _serve_many(app: App, dialect: Dialect, listen: str, token_file: str |
         return session
 
     listener = _listener(app, accept, listen, token_file)
-    await _start(app)
+    await start(app)
     await listener.start()
     sys.stderr.write(f"{app.name}: {dialect} at {listener.address}\n")
     sys.stderr.flush()
@@ -120,7 +120,7 @@ async def _serve_many(app: App, dialect: Dialect, listen: str, token_file: str |
     for session in sessions:
         await session.settle()
     await listener.stop()
-    await _close(app)
+    await close(app)
 
 
 def _listener(app: App, accept: Acceptor, listen: str, token_file: str | None) -> _Listener:
@@ -176,11 +176,13 @@ def _on_signals(stop: Callable[[], object]) -> None:
         loop.add_signal_handler(number, stop)
 
 
-async def _start(app: App) -> None:
+async def start(app: App) -> None:
+    """Await what is to be done before anybody is served. Raises `ToolError`."""
     for starter in app.starters:
         await starter()
 
 
-async def _close(app: App) -> None:
+async def close(app: App) -> None:
+    """Await what is to be done at the end."""
     for closer in app.closers:
         await closer()

@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
 
+from adapters.kit import serving
 from adapters.kit.app import App, Dialect
 from adapters.kit.errors import Json, ToolError
 from adapters.kit.results import ERROR, texts_of
-from adapters.kit.serving import session_of
 from adapters.kit.testing_mcp import McpSide
 from adapters.kit.testing_pi import PiSide
 from transports.memory import memory_pair
@@ -80,7 +80,7 @@ class Testing:
         """Every host call and question so far: method and params."""
         self._stubs = dict(host or {})
         self._answers = list(answers)
-        self._session = session_of(app, dialect)
+        self._session = serving.session_of(app, dialect)
         self.side: Side
         """The host's end, for what this class has no method for."""
         ours, theirs = memory_pair()
@@ -132,16 +132,14 @@ class Testing:
 
     async def open(self) -> None:
         """Start the app, have it introduce itself, and start the session."""
-        for starter in self.app.starters:
-            await starter()
+        await serving.start(self.app)
         await self.side.open()
 
     async def close(self) -> None:
         """End the session, and what is running."""
         self._session.stop()
         await self._session.settle()
-        for closer in self.app.closers:
-            await closer()
+        await serving.close(self.app)
 
     async def _serve(self, method: str, params: Json) -> Json:
         """What the host gives for a call of the extension. Raises `ToolError`."""
