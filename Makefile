@@ -34,7 +34,7 @@ demo: .venv/.synced ## A gateway, three real peers and an agent that makes about
 test: tools ## Run all tests
 	$(RUN) -m pytest -n $(WORKERS) -q
 
-tools: .venv/.synced ## Bring the Node programs that tests talk to
+tools: .venv/.synced ## Bring the Node programs and database servers that tests talk to
 	@$(RUN) -m tests.tooling
 
 conformance: tools ## Score against the official MCP conformance suite and print the table

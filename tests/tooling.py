@@ -1,9 +1,9 @@
-"""What the tests talk to and do not share an environment with: Node, its programs, and `mcp` 1.x.
+"""What the tests talk to and do not share an environment with: Node, its programs, `mcp` 1.x, database servers.
 
 `python -m tests.tooling` (`make tools`) brings `tests/node/node_modules` into the state that
 `tests/node/package-lock.json` describes, and `.tools/mcp1` into that of `tests/e2e/mcp1-requirements.txt`; it
 does nothing, in well under a second, where they already are. Owns no test; a test takes `node()`, `script()` and
-`old_python()` from here.
+`old_python()` from here, and database servers from `tests.debian`, without which only their tests are skipped.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
+
+from tests import debian
 
 HERE: Final = Path(__file__).parent / "node"
 MODULES: Final = HERE / "node_modules"
@@ -157,9 +159,13 @@ def main() -> int:
     if "--clean" in sys.argv[1:]:
         shutil.rmtree(MODULES, ignore_errors=True)
         shutil.rmtree(OLD, ignore_errors=True)
+        shutil.rmtree(debian.FOLDER, ignore_errors=True)
     try:
         for folder, bring in ((MODULES, install), (OLD, install_old)):
             print(f"{folder}: {'installed' if bring() else 'up to date'}")
+        for server in (debian.MARIADB, debian.POSTGRES):
+            brought = debian.bring(server)
+            print(f"{server.found() or server.missing()}: {'installed' if brought else 'up to date'}")
     except ToolingError as error:
         print(error, file=sys.stderr)
         return 1

@@ -13,10 +13,11 @@ import pytest
 from adapters import kit
 from adapters.database.__main__ import build
 from adapters.database.opening import open_url
-from tests.adapters.database.servers import MARIADBD, mariadb
+from tests import debian
+from tests.adapters.database.servers import mariadb
 from tests.adapters.kit_client import run
 
-pytestmark = pytest.mark.skipif(MARIADBD is None, reason="no mariadbd here")
+pytestmark = pytest.mark.skipif(debian.MARIADB.found() is None, reason=debian.MARIADB.missing())
 
 SETUP = (
     "CREATE DATABASE shop",

@@ -14,11 +14,16 @@ from adapters import kit
 from adapters.database.__main__ import build
 from adapters.database.opening import open_url
 from adapters.kit.testing import Testing
+from tests import debian
 from tests.adapters.database.servers import EMBEDDED, Server, postgres
 from tests.adapters.kit_client import ERAS, connected, data, run
 
-SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-TARGETS = [EMBEDDED, *(each.parent for each in SYSTEM[-1:])]
+SYSTEM = debian.POSTGRES.found()
+NONE = pytest.mark.skipif(SYSTEM is None, reason=debian.POSTGRES.missing())
+TARGETS = [
+    pytest.param(EMBEDDED, id="embedded"),
+    pytest.param(SYSTEM and SYSTEM.parent, id="debian", marks=NONE),
+]
 SETUP = """
 CREATE TABLE kept (id int PRIMARY KEY, word text UNIQUE NOT NULL DEFAULT 'x');
 COMMENT ON TABLE kept IS 'what must stay';
@@ -107,7 +112,7 @@ HARMLESS = (
 """What the server allows and what is undone behind it."""
 
 
-@pytest.fixture(scope="module", params=TARGETS, ids=lambda each: str(each).split("/")[3])
+@pytest.fixture(scope="module", params=TARGETS)
 def server(request: pytest.FixtureRequest) -> Generator[Server]:
     with postgres(request.param) as found:
         with direct(found) as app:
