@@ -12,7 +12,6 @@ import argparse
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
@@ -22,9 +21,12 @@ from typing import Any
 
 import msgspec
 
+from gateway.bench.client import call_of
+from gateway.bench.measure import pin
+from gateway.bench.rounds import timing
+from gateway.bench.sides import EXTENSION, PYTHON, Setup, Sides
 from gateway.calls.exchange import Exchange
 from gateway.calls.pi import words
-from gateway.cli.bench import ECHO, Contender, measure, pin
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
 from gateway.hooks.breaker import Breaker
@@ -45,17 +47,6 @@ PAST_US = 5.0
 PROCESS_US = 25.0
 """What one extension in a process of its own may add that is asked about the call."""
 CALL = b'{"toolName":"echo","toolCallId":"1","input":{"text":"hello"}}'
-EXTENSION = """\
-import json, sys
-def say(type_, payload, id_):
-    print(json.dumps({"id": id_, "version": "1.0", "type": type_, "payload": payload}), flush=True)
-say("register", {"name": "x", "version": "1", "api_version": "1.0", "event_hooks": [sys.argv[1]]}, "r")
-for line in sys.stdin:
-    message = json.loads(line)
-    payload = message["payload"]
-    if message["type"] == "event_hook" and payload.get("data", {}).get("reply") is not False:
-        say("event_hook", {"event": payload["event"]}, message["id"])
-"""
 
 
 def least_us(call: Callable[[], None], times: int) -> float:
@@ -161,7 +152,7 @@ def through(count: int, event: str) -> float:
 def alone(calls: int) -> float:
     """Measure how long the extension itself takes for an answer, with nobody between: the median, in µs."""
     process = subprocess.Popen(
-        [sys.executable, "-S", "-E", "-c", EXTENSION, "tool_call"],
+        [*PYTHON, str(EXTENSION), "x", "tool_call"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -185,30 +176,21 @@ def alone(calls: int) -> float:
 
 def processes(rounds: int, calls: int) -> dict[str, float]:
     """Measure a call through a real gateway past one extension, and with it being asked."""
-    tieline = [sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())"]
-    pin(0)
-    with tempfile.TemporaryDirectory(prefix="tieline-hooks-") as name:
-        folder = Path(name)
-        contenders: list[Contender] = []
-        for label, event in (("not asked", "turn_end"), ("asked", "tool_call")):
-            path = folder / f"{event}.toml"
-            script = [sys.executable, "-S", "-E", "-c", EXTENSION, event]
-            echo = [sys.executable, "-S", "-E", str(ECHO)]
-            path.write_text(
-                f"[peers.echo]\ncommand = {json.dumps(echo)}\n"
-                f'[peers.x]\ncommand = {json.dumps(script)}\ndialect = "pi"\n'
-            )
-            kept = str(folder / event)
-            contenders.append(Contender(label, [*tieline, "run", str(path), "--stdio", "--record", kept]))
-        try:
-            for contender in contenders:
-                contender.start(folder)
-            measure(contenders, size=300, rounds=rounds, calls=calls)
-        finally:
-            for contender in contenders:
-                contender.stop()
+    pin()
+    with tempfile.TemporaryDirectory(prefix="tieline-hooks-") as name, Sides(Path(name)) as sides:
+        clients = {
+            label: sides.gateway(setup).client
+            for label, setup in (("not asked", Setup(hooks=1)), ("asked", Setup(asked=1)))
+        }
+        inner = call_of(300)
+        times: dict[str, list[list[int]]] = {label: [] for label in clients}
+        for client in clients.values():
+            client.time(client.prepare(inner, 50))
+        for _ in range(rounds):
+            for label, client in clients.items():
+                times[label].append(client.time(client.prepare(inner, calls)))
     answer = min(alone(calls) for _ in range(rounds))
-    return {contender.name: contender.best_us for contender in contenders} | {"alone": answer}
+    return {label: timing(found).p50_us for label, found in times.items()} | {"alone": answer}
 
 
 def main() -> None:

@@ -1,0 +1,328 @@
+"""How the two sides of a comparison are started: a direct connection to the echo server, and a gateway before it.
+
+    with Sides(folder) as sides:                     # ends everything that it started
+        direct = sides.direct(Setup())               # a Side: .client, .pid, .start_ms
+        gateway = sides.gateway(Setup(peers=10))
+
+A `Setup` says what is between client and server; `Setup().direct` is what the same client meets without a gateway. Owns
+the processes, their configuration files and where they listen; sends nothing but a client's greeting. Of the gateway's
+own code nothing runs in this process: it is started as people start it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from gateway.bench.client import (
+    PATIENCE_S,
+    BenchError,
+    Client,
+    over_http,
+    over_pipes,
+    over_unix,
+    over_websocket,
+)
+
+North: TypeAlias = Literal["stdio", "websocket", "unix", "http"]
+South: TypeAlias = Literal["stdio", "websocket"]
+
+PYTHON = (sys.executable, "-S", "-E")
+ECHO = Path(__file__).with_name("echo.py")
+EXTENSION = Path(__file__).with_name("extension.py")
+TIELINE = (sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())")
+OTHER_EVENT = "turn_end"
+"""What extensions hook that no call asks."""
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """What is between client and echo server on the gateway's side."""
+
+    north: North = "stdio"
+    south: South = "stdio"
+    recording: bool = True
+    policy: bool = False
+    """A policy of extensions with rules, in mode `strict`."""
+    ledger: bool = False
+    """Log lines of every call, written to a file."""
+    validation: bool = False
+    """Results are held against their output schema. The echo server of both sides has one then."""
+    peers: int = 1
+    """Echo servers behind the gateway; the first one is asked."""
+    hooks: int = 0
+    """Extensions that hook another event than a call's: no-op hooks as far as a call is concerned."""
+    asked: int = 0
+    """Extensions, each a process, that are asked about every call and have no opinion."""
+    modifies: bool = False
+    """An extension changes the input of every call."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What differs from a gateway that does nothing but pass messages on, in words."""
+        flags = ("recording", "policy", "ledger", "validation", "modifies")
+        found = [name for name in flags if getattr(self, name)]
+        for name, usual in (("peers", 1), ("hooks", 0), ("asked", 0)):
+            count = getattr(self, name)
+            found += [f"{name} {count}"] if count != usual else []
+        return tuple(found)
+
+    @property
+    def direct(self) -> North:
+        """The transport of the direct connection: the client's, or the server's where it could use that alone."""
+        return self.south if self.north == "stdio" else self.north
+
+
+EVERYTHING = Setup(policy=True, ledger=True, validation=True)
+"""Policy, validation, hash, redaction, ledger, frames written."""
+
+
+class Side:
+    """One way from a client to the echo server, running."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes], client: Client, start_ms: float) -> None:
+        self.name = name
+        self.process = process
+        self.client = client
+        self.start_ms = start_ms
+
+    @property
+    def pid(self) -> int:
+        """The process whose time and memory count: the gateway's, or the echo server's where there is none."""
+        return self.process.pid
+
+    def stop(self) -> None:
+        """End it: its client, then its stdin, then by signal."""
+        self.client.close()
+        _end(self.process)
+
+
+class Sides(contextlib.AbstractContextManager["Sides"]):
+    """Starts sides, and ends them all. `folder` holds their configurations, recordings and sockets."""
+
+    def __init__(self, folder: Path, *, port: int = 0) -> None:
+        """`port` is where gateways listen for websockets and HTTP, one after the other; 0 lets the system choose."""
+        self._folder = folder
+        self._port = port
+        self._stack = contextlib.ExitStack()
+        self._count = 0
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def direct(self, setup: Setup) -> Side:
+        """Start an echo server and connect to it as the client of `setup` would without a gateway.
+
+        Raises:
+            BenchError: If it does not start, or does not answer.
+        """
+        kind = setup.direct
+        begun = time.perf_counter()
+        place = self._place()
+        process, where = self._echo(kind, place, has_schema=setup.validation)
+        return self._opened("direct", process, self._client(kind, process, where), begun, place)
+
+    def gateway(self, setup: Setup) -> Side:
+        """Start a gateway with everything that `setup` names behind it, and connect to it.
+
+        Raises:
+            BenchError: If it does not start, or does not answer.
+        """
+        place = self._place()
+        path = place / "tieline.toml"
+        path.write_text(toml_of(self._settings(setup, place)))
+        command = [*TIELINE, "run", str(path)]
+        ready = place / "ready.json"
+        command += (
+            ["--stdio"] if setup.north == "stdio" else ["--ready-file", str(ready), "--insecure-loopback"]
+        )
+        begun = time.perf_counter()
+        process = self._start(command, place)
+        where = "" if setup.north == "stdio" else self._address(process, ready, place)
+        return self._opened("gateway", process, self._client(setup.north, process, where), begun, place)
+
+    def command(self, name: str, command: list[str]) -> Side:
+        """Start another program that serves MCP on stdio, `tieline replay` for instance, and connect to it.
+
+        Raises:
+            BenchError: If it does not start, or does not answer.
+        """
+        begun = time.perf_counter()
+        place = self._place()
+        process = self._start(command, place)
+        return self._opened(name, process, self._client("stdio", process, ""), begun, place)
+
+    def recordings(self) -> list[Path]:
+        """The directories of recordings that gateways of this run have made."""
+        return sorted(path.parent for path in self._folder.glob("*/recordings/*/recording.json"))
+
+    def _opened(
+        self, name: str, process: subprocess.Popen[bytes], client: Client, begun: float, place: Path
+    ) -> Side:
+        side = Side(name, process, client, 0.0)
+        self._stack.callback(client.close)
+        try:
+            client.open()
+        except (BenchError, OSError) as error:
+            raise BenchError(f"the {name} side does not answer: {error}{_said(place)}") from error
+        side.start_ms = (time.perf_counter() - begun) * 1000
+        return side
+
+    def _client(self, kind: North, process: subprocess.Popen[bytes], where: str) -> Client:
+        if kind == "unix":
+            return over_unix(where)
+        if kind == "websocket":
+            return over_websocket("127.0.0.1", int(where))
+        if kind == "http":
+            return over_http("127.0.0.1", int(where))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        return over_pipes(process.stdout.fileno(), process.stdin.fileno())
+
+    def _echo(
+        self, kind: North, place: Path, *, has_schema: bool = False
+    ) -> tuple[subprocess.Popen[bytes], str]:
+        """Start an echo server; where it listens."""
+        command = [*_echo_command(has_schema=has_schema), kind]
+        if kind == "stdio":
+            return self._start(command, place), ""
+        process = self._start([*command, str(place / "echo.sock") if kind == "unix" else "0"], place)
+        assert process.stdout is not None
+        where = process.stdout.readline().decode().strip()
+        if not where:
+            raise BenchError(f"the echo server does not start{_said(place)}")
+        return process, where
+
+    def _settings(self, setup: Setup, place: Path) -> dict[str, Any]:
+        """The configuration of a gateway."""
+        settings: dict[str, Any] = {
+            "record": {"enabled": setup.recording, "dir": str(place / "recordings")},
+            "catalog": {"validate_results": "flag" if setup.validation else "off"},
+            "limits": {"max_in_flight_per_session": 4096, "max_in_flight_per_peer": 4096},
+        }
+        if setup.north != "stdio":
+            settings["listen"] = {
+                setup.north: {"path": str(place / "core.sock")}
+                if setup.north == "unix"
+                else {"port": self._port}
+            }
+        if setup.policy:
+            settings["extensions"] = {"policy": {"mode": "strict", "deny_caps": ["exec"]}}
+        log_file = {"log_file": str(place / "ledger.jsonl")} if setup.ledger else {}
+        settings["telemetry"] = {"log": setup.ledger, **log_file}
+        command = _echo_command(has_schema=setup.validation)
+        if setup.south == "websocket":
+            port = self._echo("websocket", self._place(), has_schema=setup.validation)[1]
+            peers: dict[str, Any] = {"echo": {"url": f"ws://127.0.0.1:{port}/mcp"}}
+        else:
+            peers = {"echo": {"command": command}}
+        for number in range(1, setup.peers):
+            peers[f"echo{number}"] = {"command": command, "start": "eager"}
+        for number in range(setup.hooks):
+            peers[f"hook{number}"] = _extension(f"hook{number}", OTHER_EVENT, "noop")
+        for number in range(setup.asked):
+            peers[f"asked{number}"] = _extension(f"asked{number}", "tool_call", "noop")
+        if setup.modifies:
+            peers["modifies"] = _extension("modifies", "tool_call", "modify")
+        settings["peers"] = {
+            name: {"start_timeout_s": PATIENCE_S, "era": "legacy", **peer} for name, peer in peers.items()
+        }
+        return settings
+
+    def _place(self) -> Path:
+        self._count += 1
+        place = self._folder / str(self._count)
+        place.mkdir(0o700, parents=True)
+        return place
+
+    def _start(self, command: list[str], place: Path) -> subprocess.Popen[bytes]:
+        state = {
+            **os.environ,
+            "TIELINE_STATE_DIR": str(place / "state"),
+            "PI_EXTENSION_LOG_DIR": str(place / "log"),
+        }
+        with (place / "stderr").open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=state,
+                cwd=place,
+                bufsize=0,
+            )
+        self._stack.callback(_end, process)
+        return process
+
+    @staticmethod
+    def _address(process: subprocess.Popen[bytes], ready: Path, place: Path) -> str:
+        """Where a gateway listens, as soon as it does: a port, or the path of its socket."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not ready.exists():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise BenchError(f"the gateway does not start{_said(place)}")
+            time.sleep(0.002)
+        found = json.loads(ready.read_bytes())
+        (listener,) = found["listeners"]
+        return (
+            str(place / "core.sock")
+            if listener["kind"] == "unix"
+            else listener["url"].rpartition(":")[2].partition("/")[0]
+        )
+
+
+def _echo_command(*, has_schema: bool) -> list[str]:
+    return [*PYTHON, str(ECHO), *(["--schema"] if has_schema else [])]
+
+
+def _extension(name: str, event: str, how: str) -> dict[str, Any]:
+    return {"command": [*PYTHON, str(EXTENSION), name, event, how], "dialect": "pi", "start": "eager"}
+
+
+def toml_of(settings: dict[str, Any]) -> str:
+    """Nested tables, texts, numbers, flags and lists of texts as TOML."""
+
+    def value(given: Any) -> str:
+        return json.dumps(given)
+
+    def table(name: str, given: dict[str, Any]) -> list[str]:
+        lines = [f"[{name}]"] if name else []
+        lines += [f"{key} = {value(each)}" for key, each in given.items() if not isinstance(each, dict)]
+        tables = {key: cast("dict[str, Any]", each) for key, each in given.items() if isinstance(each, dict)}
+        for key, each in tables.items():
+            lines += table(f"{name}.{key}" if name else key, each)
+        return lines
+
+    return "\n".join(table("", settings)) + "\n"
+
+
+def _said(place: Path) -> str:
+    """The last error that a process has told, or its last line, for an error of ours."""
+    lines = [line for line in (place / "stderr").read_text(errors="replace").splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith("error:")] or lines
+    return f": {told[-1].removeprefix('error: ')}" if told else ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close its stdin and wait; then by TERM, then by KILL."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for end in (process.terminate, process.kill):
+        try:
+            process.wait(5)
+            break
+        except subprocess.TimeoutExpired:
+            end()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
