@@ -16,6 +16,9 @@ from adapters import kit
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
+_ESCAPED: Final = re.compile(r'\\([ntr"\\]|[0-3][0-7]{2})')
+_MEANT: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+
 
 class Hunk(msgspec.Struct, frozen=True):
     """Lines that take the place of others, which began at line `at` (from 1). Lines hold their ends."""
@@ -105,6 +108,8 @@ def _with_ends(lines: list[str]) -> list[str]:
 
 def _name(line: str) -> str:
     name = line[4:].split("\t")[0].strip()
+    if len(name) > 1 and name[0] == name[-1] == '"':
+        name = _ESCAPED.sub(lambda found: _MEANT.get(found[1]) or chr(int(found[1], 8)), name[1:-1])
     return name if name == "/dev/null" else re.sub(r"^[ab]/", "", name)
 
 

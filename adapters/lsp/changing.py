@@ -229,7 +229,7 @@ class Changing:
             wanted = await self._wanted(service, raw, action, carry_out=bool(title))
             plan = await asyncio.to_thread(self._draft, service, action.title, wanted)
             known_now = bool(title) or bool(wanted) or action.order is None
-            found.append(self._offer(service, action, plan, known=known_now))
+            found.append(await self._offer(service, action, plan, known=known_now))
         now = (await self._disk.look()).stamps
         if known.get(path) != now.get(path):
             raise kit.ToolError("io", f"{path} has changed while it was looked at; ask again")
@@ -250,10 +250,10 @@ class Changing:
             await service.ask("workspace/executeCommand", order, settle=False)
         return found + asked
 
-    def _offer(self, service: Service, action: wire.Action, plan: Plan, *, known: bool) -> Offer:
+    async def _offer(self, service: Service, action: wire.Action, plan: Plan, *, known: bool) -> Offer:
         if plan.changes:
             self._plans.add(plan)
-        diff = edits.diff(plan.changes)
+        diff = await asyncio.to_thread(edits.diff, plan.changes)
         return Offer(
             title=action.title,
             kind=action.kind,

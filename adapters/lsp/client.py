@@ -96,7 +96,7 @@ class Client:
         client.capabilities = hello.capabilities
         offered = hello.capabilities.get("positionEncoding")
         client.encoding = offered if offered in ("utf-8", "utf-32") else "utf-16"
-        client.version = _number(hello.server_info.version or "")
+        client.version = _number((hello.server_info and hello.server_info.version) or "")
         client.notify("initialized", {})
         if settings:
             client.notify("workspace/didChangeConfiguration", {"settings": settings})
@@ -191,9 +191,18 @@ class Client:
                 self._asked(message.id, message.method, message.params)
             else:
                 self._told(message.method, message.params)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
+            self._unreadable(body, fault)
         self._news.set()
+
+    def _unreadable(self, body: bytes, fault: Exception) -> None:
+        """Pass over what cannot be read, but have nobody wait for an answer that was one."""
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            head = msgspec.json.decode(body, type=_Head)
+            waiting = self._pending.get(head.id)
+            if head.method is None and waiting is not None and not waiting.done():
+                told = f"an answer of another shape: {fault}"
+                waiting.set_exception(ServerFault(self.name, wire.Error(message=told)))
 
     def ended(self, why: Ended) -> None:
         """The server has ended: nobody who waits for it is answered."""
@@ -296,13 +305,26 @@ class Client:
                 watcher(f"{self.name}: {line}")
 
 
+class _Head(msgspec.Struct):
+    id: int | str | None = None
+    method: msgspec.Raw | None = None
+
+
 class _Info(msgspec.Struct):
     version: str | None = None
 
 
 class _Hello(msgspec.Struct, rename="camel"):
     capabilities: Json = {}
-    server_info: _Info = msgspec.field(default_factory=_Info)
+    server_info: _Info | None = None
+
+
+class _Main(msgspec.Struct, rename="pascal"):
+    version: str
+
+
+class _Build(msgspec.Struct, rename="pascal"):
+    main: _Main
 
 
 class _Item(msgspec.Struct):
@@ -347,7 +369,9 @@ def _offered(capabilities: Json, method: str) -> Any:
 
 
 def _number(said: str) -> str:
-    """The version in what a server says of it: some say their name and platform too."""
+    """The version in what a server says of it: some say their name and platform too, gopls all that it is made of."""
+    with contextlib.suppress(msgspec.MsgspecError):
+        return msgspec.json.decode(said, type=_Build).main.version
     found = re.search(r"\d+\.\d[\w.+-]*", said)
     return found[0] if found else said
 

@@ -1,7 +1,6 @@
-"""The files beneath a root: which there are, what is in them, and the writing of several at once.
+"""The files beneath a root: which there are, what is in them, and whether they are as a change takes them for.
 
-Owns the refusing of paths outside, the looking for changes and the writing that is taken back where it cannot be
-finished. Knows no language server.
+Owns the refusing of paths outside and the looking for changes. Knows no language server; the writing is `writing`'s.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
+import stat
 import threading
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from adapters import kit
+from adapters.lsp import writing
 from adapters.lsp.edits import Change
 from adapters.lsp.stamps import Seen, Stamp
 from adapters.lsp.uris import path_of, uri_of
@@ -84,48 +83,36 @@ class Disk:
     def shown(self, uri: str) -> str:
         """The path of a URI: relative to the root where it lies beneath it, else as it is."""
         path = path_of(uri)
+        path = os.path.normpath(path) if path.startswith("/") else path
         return os.path.relpath(path, self.root) if path.startswith(self.root.rstrip("/") + "/") else path
 
     def write(self, planned: Iterable[Change]) -> None:
         """Make changes, all of them or none. Raises `kit.ToolError`.
 
-        Every file has to be as it was when the changes were planned. New contents are written beside the old ones
-        first; then each takes the other's place, and where one cannot, those before it are put back.
+        Every file has to be as it was when the changes were planned, and stay so until its turn comes.
         """
         with self._writing:
-            self._write(planned)
-
-    def _write(self, planned: Iterable[Change]) -> None:
-        todo = [(change, self.inside(change.path)) for change in planned]
-        for change, _ in todo:
-            if self.read_exactly(change.path) != change.before:
-                told = f"{change.path} is not as it was when this was planned; nothing is written. Ask again"
-                raise kit.ToolError("invalid_request", told, path=change.path)
-        made: list[str] = []
-        undo: list[Callable[[], None]] = []
-        try:
-            ready: list[tuple[Change, str, str | None]] = []
-            for change, path in todo:
-                ready.append((change, path, _prepare(change, path, made)))
-            for _, path, prepared in ready:
-                undo.append(_exchange(path, prepared, made))
-        except OSError as fault:
-            for step in reversed(undo):
-                step()
-            raise kit.ToolError("io", f"{fault.filename}: {fault.strerror}; nothing is written") from None
-        finally:
-            for path in made:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+            todo: list[writing.Step] = []
+            for change in planned:
+                step = writing.Step(change, self.inside(change.path))
+                if self.read_exactly(change.path) != change.before:
+                    raise writing.changed(change)
+                todo.append(step)
+            writing.write(todo)
 
     def _bytes(self, path: str) -> bytes:
         found = self.inside(path)
         try:
-            if os.path.getsize(found) > MAX_TEXT_BYTES:
-                raise kit.ToolError("invalid_request", f"{path} is larger than {MAX_TEXT_BYTES} bytes")
-            return Path(found).read_bytes()
+            # A pipe would be waited for until somebody writes into it.
+            with open(found, "rb", opener=_without_waiting) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise kit.ToolError("invalid_request", f"{path} is no regular file")
+                data = file.read(MAX_TEXT_BYTES + 1)
         except OSError as fault:
             raise kit.ToolError("io", f"{path}: {fault.strerror}") from None
+        if len(data) > MAX_TEXT_BYTES:
+            raise kit.ToolError("invalid_request", f"{path} is larger than {MAX_TEXT_BYTES} bytes")
+        return data
 
     async def _look_after(self, earlier: asyncio.Task[Seen] | None) -> Seen:
         if earlier is not None:
@@ -134,60 +121,33 @@ class Disk:
         return await asyncio.to_thread(self._scan)
 
     def _scan(self) -> Seen:
+        if not os.path.isdir(self.root):
+            raise kit.ToolError("io", f"the root {self.root} is not there any more")
         found: dict[str, Stamp] = {}
         for here, directories, names in os.walk(self.root):
             directories[:] = [name for name in directories if name not in SKIPPED]
             beneath = here[len(self.root) :].lstrip("/")
             for name in names:
                 path = f"{beneath}/{name}" if beneath else name
-                if not self.wanted(path):
+                if not self.wanted(path) or not _has_uri(path):
                     continue
                 with contextlib.suppress(OSError):
                     status = os.stat(os.path.join(here, name))
-                    found[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+                    if stat.S_ISREG(status.st_mode):
+                        found[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
                 if len(found) >= MAX_FILES:
                     return Seen(found, whole=False)
         return Seen(found, whole=True)
 
 
-def _prepare(change: Change, path: str, made: list[str]) -> str | None:
-    """Write the new content beside the old one; None where the file is to go."""
-    if change.after is None:
-        return None
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    beside = f"{path}.{secrets.token_hex(4)}.tieline"
-    mode, mark = 0o666, b""
-    if change.before is not None:
-        mode = os.stat(path).st_mode & 0o7777
-        with open(path, "rb") as old:
-            mark = b"\xef\xbb\xbf" if old.read(3) == b"\xef\xbb\xbf" else b""
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    made.append(beside)
-    with open(handle, "wb") as new:
-        new.write(mark + change.after.encode("utf-8"))
-        if change.before is not None:
-            os.fchmod(new.fileno(), mode)
-        new.flush()
-        os.fsync(new.fileno())
-    return beside
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _exchange(path: str, prepared: str | None, made: list[str]) -> Callable[[], None]:
-    """Put the new file in the old one's place; returns what puts the old one back."""
-    kept: str | None = None
-    if os.path.lexists(path):
-        kept = f"{path}.{secrets.token_hex(4)}.tieline"
-        os.link(path, kept)
-        made.append(kept)
-    if prepared is not None:
-        os.replace(prepared, path)
-    elif kept is not None:
-        os.unlink(path)
-
-    def put_back() -> None:
-        if kept is not None:
-            os.replace(kept, path)
-        else:
-            os.unlink(path)
-
-    return put_back
+def _has_uri(path: str) -> bool:
+    """Whether a name can be said to a server: one whose bytes are no UTF-8 cannot."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

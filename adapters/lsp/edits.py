@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -14,6 +15,9 @@ import msgspec
 from adapters import kit
 from adapters.lsp.text import Encoding, Text
 from adapters.lsp.wire import DocumentChange, TextEdit, WorkspaceEdit
+
+_ODD = re.compile(r'[\x00-\x1f\x7f"\\]')
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -83,6 +87,7 @@ def draft(
     """
     before: dict[str, str | None] = {}
     after: dict[str, str | None] = {}
+    named: dict[str, DocumentChange] = {}
 
     def now(path: str) -> str | None:
         if path not in after:
@@ -92,10 +97,9 @@ def draft(
     for step in edit.steps:
         match step.kind:
             case "":
-                path = path_of(step.text_document.uri if step.text_document else "")
-                if (text := now(path)) is None:
-                    raise kit.ToolError("io", f"the language server edits {path}, which does not exist")
-                after[path] = apply(text, step.edits, encoding)
+                path = path_of(step.uri_of_text)
+                if not _is_made(named.setdefault(path, step), step, path):
+                    after[path] = apply(_there(now(path), path), step.edits, encoding)
             case "create":
                 path = path_of(step.uri)
                 if _may_write(step, now(path), path):
@@ -120,9 +124,10 @@ def diff(changes: Iterable[Change]) -> str:
     for each in changes:
         if each.before == each.after:
             continue
-        old = "/dev/null" if each.before is None else f"a/{each.path}"
-        new = "/dev/null" if each.after is None else f"b/{each.path}"
-        parts.append(f"diff --git a/{each.path} b/{each.path}\n")
+        names = _quoted(f"a/{each.path}"), _quoted(f"b/{each.path}")
+        old = "/dev/null" if each.before is None else names[0]
+        new = "/dev/null" if each.after is None else names[1]
+        parts.append(f"diff --git {names[0]} {names[1]}\n")
         parts += ["new file mode 100644\n"] if each.before is None else []
         parts += ["deleted file mode 100644\n"] if each.after is None else []
         for line in difflib.unified_diff(_cut(each.before), _cut(each.after), old, new):
@@ -135,6 +140,13 @@ def cut(patch: str, most: int) -> str:
     return patch if len(patch) <= most else patch[: patch.rfind("\n", 0, most) + 1]
 
 
+def _quoted(name: str) -> str:
+    """A name as git writes it: one that a line of a patch could not hold stands in quotes."""
+    if not _ODD.search(name):
+        return name
+    return '"' + _ODD.sub(lambda found: _ESCAPES.get(found[0]) or f"\\{ord(found[0]):03o}", name) + '"'
+
+
 def _may_write(step: DocumentChange, found: str | None, path: str) -> bool:
     """Whether a file may be put there. Raises `kit.ToolError` where one is and is not to be replaced."""
     options = step.options
@@ -143,6 +155,24 @@ def _may_write(step: DocumentChange, found: str | None, path: str) -> bool:
     if options and options.ignore_if_exists:
         return False
     raise kit.ToolError("io", f"{path} exists already; nothing is changed")
+
+
+def _there(text: str | None, path: str) -> str:
+    if text is None:
+        raise kit.ToolError("io", f"the language server edits {path}, which does not exist")
+    return text
+
+
+def _is_made(first: DocumentChange, step: DocumentChange, path: str) -> bool:
+    """Whether a file has been edited so under another name. Raises `kit.ToolError` where it was in another way.
+
+    A link to a file within the root is another name of it, and servers then want the same made to both.
+    """
+    if first.uri_of_text == step.uri_of_text:
+        return False
+    if first.edits != step.edits:
+        raise kit.ToolError("io", f"the language server edits {path} under two names, each in its own way")
+    return True
 
 
 def _check_deleted(step: DocumentChange, found: str | None, path: str) -> None:

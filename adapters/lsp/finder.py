@@ -6,6 +6,7 @@ Owns the order in which servers are tried, the symbols of a file and the search 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
@@ -126,13 +127,13 @@ class Finder:
         """The symbols that servers find for a name, those of every server that can. Raises `kit.ToolError`."""
         symbols: list[Symbol] = []
         sources: list[Source] = []
-        refused: list[str] = []
+        refused: list[kit.ToolError] = []
         for service in self.space.services:
             async with AsyncExitStack() as stack:
                 try:
                     await self._enter(stack, meter, WORKSPACE_SYMBOL, [service])
                 except kit.ToolError as fault:
-                    refused.append(str(fault))
+                    refused.append(fault)
                     continue
                 # Servers that know no project yet find nothing, or refuse.
                 await self._show_one(stack, service)
@@ -143,7 +144,7 @@ class Finder:
                 more = more or service.blind or service.server.search
                 sources.append(source(service, answer, more=more))
         if not sources:
-            raise kit.ToolError("invalid_request", "; ".join(refused) + "; say a path too")
+            raise kit.ToolError(refused[0].code, "; ".join(map(str, refused)) + "; say a path too")
         return Found(symbols=symbols, sources=sources)
 
     async def _enter(
@@ -212,8 +213,11 @@ class Finder:
         if service.open_count:
             return
         paths, _ = await self.space.files(service)
-        for path in paths[:1]:
-            stack.enter_context(service.shown(path))
+        for path in paths:
+            # One that is too large or no text shows nothing.
+            with contextlib.suppress(kit.ToolError):
+                stack.enter_context(service.shown(path))
+                return
 
     def _workspace_symbols(self, service: Service, listed: list[wire.Symbol]) -> list[Symbol]:
         """Those beneath the root. Where a server gives the whole declaration, the name in it is found."""

@@ -7,6 +7,8 @@ a line. Pure.
 from __future__ import annotations
 
 import bisect
+import functools
+import itertools
 import re
 import unicodedata
 from typing import Literal, TypeAlias
@@ -16,7 +18,10 @@ Encoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-32", "utf-16")
 """As they are offered: UTF-8 first, since most servers then convert nothing; UTF-16 is what they all have."""
 _BREAK = re.compile(r"\r\n|\n|\r")
-_SIZES = {"utf-8": (1, 2, 3, 4), "utf-16": (1, 1, 1, 2), "utf-32": (1, 1, 1, 1)}
+_CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2)}
+"""What counts the units, and the bytes of one."""
+_PART = 4096
+"""A longer line is counted in parts of so many characters: a bundled script is one line of megabytes."""
 
 
 class Text:
@@ -50,21 +55,26 @@ def lines_of(text: str) -> list[str]:
 
 def to_units(line: str, column: int, encoding: Encoding) -> int:
     """The offset in code units of the character at `column` (from 0); beyond the end is the end."""
-    if line.isascii():
+    if line.isascii() or encoding == "utf-32":
         return min(column, len(line))
-    return sum(_size(character, encoding) for character in line[:column])
+    number = max(0, min(column, len(line)) - 1) // _PART
+    before = _marks(line, encoding)[number] if number else 0
+    return before + _units(line[number * _PART : column], encoding)
 
 
 def from_units(line: str, units: int, encoding: Encoding) -> int:
     """The column (from 0) of an offset in code units; within a character it is that character's."""
-    if line.isascii():
+    if line.isascii() or encoding == "utf-32":
         return min(units, len(line))
-    seen = 0
-    for column, character in enumerate(line):
-        seen += _size(character, encoding)
-        if seen > units:
-            return column
-    return len(line)
+    begin = before = 0
+    if len(line) > _PART:
+        marks = _marks(line, encoding)
+        number = bisect.bisect_right(marks, units) - 1
+        begin, before = number * _PART, marks[number]
+    codec, width = _CODECS[encoding]
+    held = line[begin : begin + _PART].encode(codec, "surrogatepass")[: (units - before) * width]
+    # A character that was cut in two is left out.
+    return begin + len(held.decode(codec, "ignore"))
 
 
 def find_name(line: str, name: str) -> int | None:
@@ -78,12 +88,18 @@ def find_name(line: str, name: str) -> int | None:
     return None
 
 
+def _units(text: str, encoding: Encoding) -> int:
+    codec, width = _CODECS[encoding]
+    return len(text.encode(codec, "surrogatepass")) // width
+
+
+@functools.lru_cache(maxsize=8)
+def _marks(line: str, encoding: Encoding) -> list[int]:
+    """The units before each part of a line."""
+    sizes = (_units(line[begin : begin + _PART], encoding) for begin in range(0, len(line), _PART))
+    return list(itertools.accumulate(sizes, initial=0))[:-1]
+
+
 def _is_word(character: str) -> bool:
     """Whether a character belongs to a word; combining marks do, nothing does not."""
     return character == "_" or (character != "" and unicodedata.category(character)[0] in "LNM")
-
-
-def _size(character: str, encoding: Encoding) -> int:
-    code = ord(character)
-    kind = 0 if code < 0x80 else 1 if code < 0x800 else 2 if code < 0x10000 else 3
-    return _SIZES[encoding][kind]

@@ -15,5 +15,8 @@ def uri_of(path: str) -> str:
 
 def path_of(uri: str) -> str:
     """The path of a URI; one that names no file stays as it is."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return uri
     return unquote(parts.path) if parts.scheme == "file" else uri

@@ -80,4 +80,12 @@ class Watch:
             at = glob.base_uri
             base, inner = path_of(str(at.get("uri", "")) if isinstance(at, dict) else at), glob.pattern
         whole = str(inner) if str(inner).startswith("/") else f"{base.rstrip('/')}/{inner}"
-        return [pattern(whole.removeprefix(self._above))] if whole.startswith(self._above) else []
+        if not whole.startswith(self._above):
+            return []
+        found = pattern(whole.removeprefix(self._above))
+        try:
+            re.compile(found)
+        except re.error:
+            # Nobody can tell what it is for: the server is told of more than it wants.
+            return [".*"]
+        return [found]

@@ -6,7 +6,7 @@ it came (a call hierarchy's item, an action, a diagnostic) keeps its bytes. Pure
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from adapters import kit
 T = TypeVar("T")
 Json: TypeAlias = dict[str, Any]
 Severity: TypeAlias = Literal["error", "warning", "information", "hint"]
+From0: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 NOTHING = msgspec.Raw(b"null")
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "information", "hint")
@@ -46,8 +47,8 @@ class Error(msgspec.Struct):
 class Position(msgspec.Struct, frozen=True, order=True):
     """A position: both from 0, `character` in code units of the negotiated encoding."""
 
-    line: int
-    character: int
+    line: From0
+    character: From0
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -177,6 +178,11 @@ class DocumentChange(msgspec.Struct, frozen=True, rename="camel"):
     new_uri: str = ""
     options: Options | None = None
 
+    @property
+    def uri_of_text(self) -> str:
+        """The document whose text is edited."""
+        return self.text_document.uri if self.text_document else ""
+
 
 class WorkspaceEdit(msgspec.Struct, frozen=True, rename="camel"):
     """Edits of several files, in either of the two shapes that servers use."""
@@ -293,7 +299,7 @@ def read(answer: msgspec.Raw, shape: type[T]) -> T:
     """An answer as a shape. Raises `kit.ToolError` (`io`) for one that has another."""
     try:
         return msgspec.json.decode(answer, type=shape)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
         raise kit.ToolError("io", f"the language server gave an answer of another shape: {fault}") from None
 
 

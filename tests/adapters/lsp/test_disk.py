@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import threading
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters import kit
-from adapters.lsp import disk, stamps
+from adapters.lsp import disk, stamps, writing
 from adapters.lsp.disk import Disk
 from adapters.lsp.edits import Change
 from adapters.lsp.globs import pattern
@@ -165,6 +166,81 @@ def test_where_one_step_fails_all_are_taken_back(
         over(root).write(changes)
     monkeypatch.undo()
     assert files(root) == before
+
+
+@pytest.mark.parametrize("touched", ["sub/b.py", "new.py"])
+def test_what_somebody_else_writes_meanwhile_is_not_written_over(
+    root: Path, touched: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, real = files(root), os.fsync
+
+    def meanwhile(handle: int) -> None:
+        (root / touched).write_text("theirs\n")
+        real(handle)
+
+    monkeypatch.setattr(writing.os, "fsync", meanwhile)
+    changes = [
+        Change("a.py", "one\r\n", "ONE\r\n"),
+        Change("new.py", None, "n"),
+        Change("sub/b.py", "two\n", "x"),
+    ]
+    with pytest.raises(kit.ToolError, match=f"{touched} is not as it was when this was planned"):
+        over(root).write(changes)
+    assert files(root) == before | {touched: b"theirs\n"}
+
+
+def test_what_cannot_be_put_back_is_kept_and_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, count = os.replace, 0
+
+    def failing(source: str, target: str) -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            raise OSError(30, "Read-only file system", source, None, target)
+        real(source, target)
+
+    monkeypatch.setattr(writing.os, "replace", failing)
+    with pytest.raises(kit.ToolError, match=r"nor all of it taken back: .*Read-only file system") as met:
+        over(root).write([Change("a.py", "one\r\n", "ONE\r\n"), Change("sub/b.py", "two\n", "TWO\n")])
+    assert files(root).keys() - {"a.py", "sub/b.py"} == {kept := next(root.glob("a.py.*")).name}
+    assert (root / kept).read_bytes() == b"\xef\xbb\xbfone\r\n"
+    assert kept in str(met.value)
+
+
+def test_a_file_that_may_not_be_written_to_is_not_and_a_file_system_without_hard_links_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(source: str, target: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted", source, None, target)
+
+    before = files(root)
+    monkeypatch.setattr(writing.os, "link", refused)
+    os.chmod(root / "sub" / "b.py", 0o444)
+    with pytest.raises(kit.ToolError, match="may not be written to"):
+        over(root).write([Change("a.py", "one\r\n", "ONE\r\n"), Change("sub/b.py", "two\n", "TWO\n")])
+    assert files(root) == before
+    over(root).write([Change("a.py", "one\r\n", "ONE\r\n")])
+    assert files(root) == before | {"a.py": b"\xef\xbb\xbfONE\r\n"}
+
+
+def test_folders_that_were_made_for_nothing_go_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "x").mkdir()
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing.os, "fsync", full)
+    with pytest.raises(kit.ToolError, match="No space left on device"):
+        over(root).write([Change("x/y/z/new.py", None, "n\n")])
+    assert list((root / "x").iterdir()) == []
+
+
+def test_a_link_within_the_root_stays_a_link_and_its_file_is_written(root: Path) -> None:
+    (root / "link.py").symlink_to("sub/b.py")
+    os.link(root / "sub" / "b.py", root / "hard.py")
+    over(root).write([Change("link.py", "two\n", "TWO\n"), Change("hard.py", "two\n", "2\n")])
+    assert (root / "link.py").is_symlink()
+    assert [(root / name).read_text() for name in ("sub/b.py", "hard.py")] == ["TWO\n", "2\n"]
 
 
 def test_what_is_no_utf_8_is_shown_but_not_edited(root: Path) -> None:

@@ -127,6 +127,8 @@ def test_a_patch_is_what_git_takes(tmp_path: Path) -> None:
         Change("crlf.txt", "a\r\nb\r\n", "a\r\nB\r\n"),
         Change("new.txt", None, "first\n"),
         Change("old.txt", "gone\n", None),
+        Change('odd "name"\\\n+++ b\t\x7fé.txt', "a\n", "b\n"),
+        Change("with blanks .txt", "a\n", "b\n"),
     ]
     for each in changes:
         if each.before is not None:
@@ -137,6 +139,26 @@ def test_a_patch_is_what_git_takes(tmp_path: Path) -> None:
     for each in changes:
         path = tmp_path / each.path
         assert (path.read_bytes().decode() if path.exists() else None) == each.after
+
+
+def linked(*steps: tuple[str, str]) -> list[Change]:
+    """What edits of `x` and of links to it make of a text; each step is a URI and what stands for its first letter."""
+    given = [
+        {
+            "textDocument": {"uri": uri},
+            "edits": [{"range": msgspec.to_builtins(span(Text("old"), 0, 1, "utf-8")), "newText": new}],
+        }
+        for uri, new in steps
+    ]
+    edit = msgspec.convert({"documentChanges": given}, wire.WorkspaceEdit)
+    return edits.draft(edit, lambda uri: "x", lambda path: "old", "utf-8")
+
+
+def test_a_file_that_a_server_knows_under_two_names_is_edited_once() -> None:
+    assert linked(("file:///x", "gg"), ("file:///link", "gg")) == [Change("x", "old", "ggld")]
+    assert linked(("file:///x", "gg"), ("file:///x", "gg")) == [Change("x", "old", "gggld")]
+    with pytest.raises(kit.ToolError, match="edits x under two names, each in its own way"):
+        linked(("file:///x", "gg"), ("file:///link", "hh"))
 
 
 @given(st.text(st.sampled_from("ab\n"), max_size=60), st.integers(1, 60))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.lsp import text
 from adapters.lsp.text import Encoding, find_name, from_units, lines_of, to_units
 
 CODECS: dict[Encoding, tuple[str, int]] = {
@@ -42,6 +47,24 @@ def test_a_position_beyond_the_line_is_its_end() -> None:
 
 def test_a_position_within_a_character_is_that_characters() -> None:
     assert from_units("😀x", 1, "utf-16") == 0
+
+
+@pytest.fixture(scope="module", params=[2, 4096], autouse=True)
+def _parts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Long lines are counted in parts: of two characters, all lines are long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "_PART", request.param)
+        text._marks.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        yield
+        text._marks.cache_clear()  # pyright: ignore[reportPrivateUsage]
+
+
+@given(LINES, st.integers(0, 200), st.sampled_from(sorted(CODECS)))
+def test_any_offset_of_a_server_is_the_character_that_it_lies_in(
+    line: str, units: int, encoding: Encoding
+) -> None:
+    ends = list(itertools.accumulate(to_units(character, 1, encoding) for character in line))
+    assert from_units(line, units, encoding) == bisect.bisect_right(ends, units)
 
 
 def test_lines_end_where_the_protocol_says_and_nowhere_else() -> None:

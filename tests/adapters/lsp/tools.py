@@ -98,6 +98,8 @@ class Scripted:
         self.heard: list[Json] = []
         """Every message that it was sent."""
         self.starts = 0
+        self.about: Json | None = {"name": "scripted"}
+        """What it says of itself; its version, where it says none, is how often it was started."""
         self._news = asyncio.Event()
         self._listener: Listener | None = None
 
@@ -147,7 +149,7 @@ class Scripted:
 
     def _answer(self, method: str, params: Any) -> Any:
         if method == "initialize":
-            about = {"name": "scripted", "version": f"1.{self.starts}"}
+            about = self.about and {"version": f"1.{self.starts}", **self.about}
             return {"capabilities": self.capabilities, "serverInfo": about}
         return None if method == "shutdown" else self.answers(method, params)
 
