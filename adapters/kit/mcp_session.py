@@ -16,6 +16,7 @@ import msgspec
 
 from adapters.kit.app import App, List
 from adapters.kit.context import Context, current
+from adapters.kit.encoding import encoded
 from adapters.kit.errors import InputRequired, Json, Refused, ToolError
 from adapters.kit.mcp_course import McpCourse, Seal
 from adapters.kit.mcp_news import News
@@ -114,20 +115,18 @@ class McpSession(Session):
 
     def tell(self, method: str, params: Json) -> None:
         """Send a notification, from any thread."""
-        self._send(jsonrpc.notification(method, jsonrpc.encode(params)), may_drop=True)
+        self._send(jsonrpc.notification(method, encoded(params)), may_drop=True)
 
     async def ask(self, method: str, params: Json) -> Json:
         """Send a request of our own and wait for its result. Only in the handshake era. Raises `ToolError`."""
         request = self.next_id()
         waiting = self._questions[request] = self._loop.create_future()
-        self._send(jsonrpc.request(request, method, jsonrpc.encode(params)))
+        self._send(jsonrpc.request(request, method, encoded(params)))
         try:
             return await waiting
         except asyncio.CancelledError:
             self._questions.pop(request, None)
-            self._send(
-                jsonrpc.notification("notifications/cancelled", jsonrpc.encode({"requestId": request}))
-            )
+            self._send(jsonrpc.notification("notifications/cancelled", encoded({"requestId": request})))
             raise
 
     def _answered(self, waiting: asyncio.Future[Json], envelope: jsonrpc.Envelope) -> None:
@@ -138,7 +137,7 @@ class McpSession(Session):
             waiting.set_result(msgspec.json.decode(envelope.result, type=dict[str, Any]))
 
     def _refuse(self, request: Id | None, refused: Refused) -> None:
-        self._send(jsonrpc.error(request, jsonrpc.encode(refused.error)))
+        self._send(jsonrpc.error(request, encoded(refused.error)))
 
     # What is told and asked.
 
@@ -214,7 +213,7 @@ class McpSession(Session):
             result = {"resultType": "complete", **result, **scope, "_meta": meta}
         else:
             result.pop("ttlMs", None)
-        self._send(jsonrpc.response(request, jsonrpc.encode(result)))
+        self._send(jsonrpc.response(request, encoded(result)))
 
     def _start(self, request: Id, method: str, params: Params, work: Work) -> None:
         if request in self._calls:

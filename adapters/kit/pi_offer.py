@@ -5,12 +5,13 @@ Owns these forms. Keeps no state of a connection.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from adapters.kit.commands import Message, messages_of
+from adapters.kit.encoding import encoded
 from adapters.kit.errors import Json, ToolError
 from adapters.kit.results import failure_of, result_of
 from gateway.protocol.pi_messages import VERSIONS, Manifest, Register
@@ -18,13 +19,11 @@ from gateway.protocol.pi_messages import VERSIONS, Manifest, Register
 if TYPE_CHECKING:
     from adapters.kit.app import App, Tool
 
-_encode: Final = msgspec.json.Encoder().encode
-
 
 def register(app: App) -> bytes:
     """Everything that an app offers, as the payload of `register`."""
     own = msgspec.structs.asdict(_register(app))
-    return _encode(app.declares | {name: value for name, value in own.items() if value is not UNSET})
+    return encoded(app.declares | {name: value for name, value in own.items() if value is not UNSET})
 
 
 def _register(app: App) -> Register:
@@ -55,13 +54,14 @@ def output(returned: Any) -> Raw:
 
 def failure(fault: ToolError) -> Raw:
     """A failed call, as the output of its result: in words for the model, and by code for a program."""
-    told = {"code": fault.code, "message": str(fault), "details": fault.details}
+    details = Raw(encoded(fault.details, anything=True)) if fault.details else None
+    told = {"code": fault.code, "message": str(fault), "details": details}
     return raw({**failure_of(fault), "error": {name: value for name, value in told.items() if value}})
 
 
 def raw(value: Any) -> Raw:
     """A value as JSON."""
-    return Raw(_encode(value))
+    return Raw(encoded(value))
 
 
 def decoded(value: Raw | UnsetType) -> Json:

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw
 from adapters.kit import pi_offer
 from adapters.kit.app import App, List
 from adapters.kit.context import Context, current
+from adapters.kit.encoding import printable
 from adapters.kit.errors import Json, ToolError
 from adapters.kit.functions import own_fault
 from adapters.kit.pi_host import HostCalls, Kind, PiCourse
@@ -126,7 +127,11 @@ class PiSession(Session):
 
     def send(self, id_: str, body: Payload, *, may_drop: bool = False) -> None:
         """Send one message, from any thread. One that may be dropped is, while the host does not read."""
-        self._send(pi.write(id_, body), may_drop=may_drop)
+        try:
+            message = pi.write(id_, body)
+        except UnicodeEncodeError:
+            message = pi.write(id_, printable(body))
+        self._send(message, may_drop=may_drop)
 
     def write_log(
         self, level: str, event: str, said: Any, data: Json | None = None, **correlation: str

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from adapters.kit.encoding import encoded
 from adapters.kit.errors import Json, ToolError
 from adapters.kit.functions import Function, Signature, called, members_of, read
 from adapters.kit.results import Blob
@@ -128,7 +129,7 @@ class Shelf:
                 return returned
             if isinstance(returned, str | bytes):
                 return Blob(data=returned, mime_type=each.mime_type)
-            return Blob(data=msgspec.json.encode(returned).decode(), mime_type="application/json")
+            return Blob(data=encoded(returned).decode(), mime_type="application/json")
         if self.source is None:
             raise ToolError("io", f"no such resource: {uri}")
         return await called(self.source.read, uri)

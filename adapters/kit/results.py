@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from adapters.kit.encoding import encoded
 from adapters.kit.errors import Json, ToolError
 from adapters.kit.functions import is_record, schema_of
 
@@ -66,7 +67,7 @@ def failure_of(fault: ToolError) -> Json:
     """The result of a call that failed, but for the mark that it is an error, which each dialect has its own."""
     return {
         "content": [text_block(str(fault))],
-        "_meta": {ERROR: {"code": fault.code, **fault.details}},
+        "_meta": {ERROR: msgspec.Raw(encoded({"code": fault.code, **fault.details}, anything=True))},
     }
 
 
@@ -83,7 +84,7 @@ def texts_of(content: list[Json]) -> str:
 def _structured(shown: Any, value: Any) -> Json:
     words: Any = getattr(shown, "text", None)
     text = str(words()) if callable(words) else _json(shown)
-    return {"content": [text_block(text)], "structuredContent": value}
+    return {"content": [text_block(text)], "structuredContent": msgspec.Raw(encoded(value))}
 
 
 def _block(item: Any) -> Json:
@@ -98,4 +99,4 @@ def _block(item: Any) -> Json:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return encoded(value).decode()
