@@ -45,6 +45,15 @@ NO_BODY = msgspec.Raw()
 """The body of a frame that has none; one object, by which it is known not to be written."""
 
 
+HOP = "/"
+"""What stands in the name of a hop between the peer and the service behind it: `code/lsp:ty`. No peer's name has it."""
+
+
+def is_hop(peer: str | None) -> bool:
+    """Whether a frame is of a peer's own traffic with a service behind it, which the exchange has no part in."""
+    return peer is not None and HOP in peer
+
+
 class Blob(msgspec.Struct, kw_only=True, gc=False, frozen=True):
     """A body that lies beside the lines: sha256 hex of its bytes, their number, and what they are."""
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from recordings.columns import Told
-from recordings.frame import Frame
+from recordings.frame import Frame, is_hop
 from recordings.profile import Consumption, Profile, consumption
 from recordings.views import inline_body
 
@@ -216,6 +216,9 @@ class Script:
 
     def _see(self, frame: Told) -> None:
         way = frame.way
+        if is_hop(frame.peer):
+            # What an adapter says to its service is its own business.
+            return
         if way == "core>":
             self._from_core(frame)
         elif way == ">peer":

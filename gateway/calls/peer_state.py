@@ -26,12 +26,14 @@ from gateway.calls.faults import (
     transport_fault,
 )
 from gateway.calls.flood import Flood
+from gateway.calls.hops import Hops
 from gateway.calls.pi import words
 from gateway.calls.registered import Registered, joined, split
 from gateway.calls.straight import comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unkept, unrecorded
+from gateway.protocol.hops import NOTIFICATION
 from gateway.protocol.jsonrpc import BadMessage, Envelope
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
@@ -134,6 +136,8 @@ class Peer:
         self.is_full = False
         self.flood = Flood(self)
         self.damage = Damage(self)
+        self.hops = Hops(self) if config.hops else None
+        """The services behind it, where what it says to them is recorded."""
 
     @property
     def is_modern(self) -> bool:
@@ -428,6 +432,9 @@ class Peer:
     def _said(self, data: bytes, envelope: Envelope, origin: Origin | None, kind: str) -> None:
         """A request or notification of the peer's own: to the session that it is about, or to all."""
         if kind == "notification":
+            if self.hops is not None and envelope.method == NOTIFICATION:
+                self.hops.crossed(envelope)
+                return
             if self.flood.drops(envelope.method, data):
                 return
             if envelope.method == words.REGISTERED and self.is_pi:

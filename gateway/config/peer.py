@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from gateway.config.values import INTERNAL, PLACE, SECRET, TEXT, Count, Port, ProtocolVersion, Seconds
+from gateway.protocol import hops
 
 INHERITED_ENV: tuple[str, ...] = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ", "TMPDIR", "SYSTEMROOT",
@@ -188,6 +189,13 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     limits: Annotated[PeerLimits, Meta(description="Limits of this peer.")] = PeerLimits()
     disabled: Annotated[bool, Meta(description="Leave it out.")] = False
+    hops: Annotated[
+        bool,
+        Meta(
+            description="Record what an adapter says to the service behind it (language server, database) and hears "
+            "of it, so that a replay can run the adapter without that service. Needs `command`."
+        ),
+    ] = False
     wants: Annotated[
         dict[str, Any] | None,
         Meta(description="What an extension's manifest states of capabilities.", extra=INTERNAL),
@@ -213,7 +221,7 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
             if any(fnmatchcase(name, g) for g in globs)
             or (name.upper() in INHERITED_PROXIES and "@" not in value)
         }
-        return inherited | self.env
+        return inherited | ({hops.ENVIRON: "record"} if self.hops else {}) | self.env
 
     def __repr__(self) -> str:
         """Shows no variable, header, argument or URL, since any of them may hold a secret."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OF_PEERS = (
     "dialect", "era", "version", "start", "scope", "start_timeout_s", "call_timeout_s", "tools", "prefix", "changed",
-    "limits", "wants",
+    "limits", "wants", "hops",
 )  # fmt: skip
 
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from msgspec import Raw
+
 from gateway.calls.exchange import Exchange
 from gateway.calls.faults import fault_of, transport_of
 from gateway.config.recorded import has_terminal
+from gateway.protocol import hops, jsonrpc
 from gateway.replay.clock import VirtualClock
 from gateway.replay.core_seats import CoreSeats
 from gateway.replay.pairing import Pairing
@@ -21,7 +24,7 @@ from gateway.replay.stage import Nowhere, Stage
 from gateway.replay.staged_calls import StagedCalls, is_of_connector
 from gateway.replay.staged_session import is_input
 from gateway.replay.staged_terminal import StagedTerminal
-from recordings.frame import Frame
+from recordings.frame import HOP, Frame, is_hop
 from recordings.header import Header
 from transports.base import Id, Origin, Receiver
 
@@ -106,7 +109,9 @@ class Drive:
     def _play(self, frame: Frame) -> None:
         way, kind = frame.way, frame.kind
         self.pairing.feeding = frame.seq
-        if way == "core>":
+        if is_hop(frame.peer):
+            self._cross(frame)
+        elif way == "core>":
             self._from_core(frame)
         elif way == "peer>":
             self._from_peer(frame)
@@ -180,6 +185,23 @@ class Drive:
                 body = about(body, frame.method or "", wire)
             is_streamed = peer.link.stamped and stream is not None and frame.parent is not None
             peer.message(body, Origin(about=stream) if is_streamed or stream == 0 else None)
+
+    def _cross(self, frame: Frame) -> None:
+        """An adapter tells of its own traffic, as it did: what it is and hears there is an input here."""
+        name, _, hop = (frame.peer or "").partition(HOP)
+        call = self._call(frame.parent)
+        peers = [peer for peer in self._exchange.peers_named(name) if peer.link is not None]
+        peer = call.peer if call is not None else next((one for one in peers if one.life == frame.life), None)
+        if peer is None:
+            self._let_time_pass(frame)
+            return
+        crossing = hops.Crossing(
+            hop=hop,
+            way="out" if frame.way == ">peer" else "in",
+            message=Raw(self._body(frame)),
+            call=call.peer_id if call is not None else None,
+        )
+        peer.message(jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing)))
 
     def _call(self, seq: int | None) -> Call | None:
         """The call in flight whose request is this recorded frame."""

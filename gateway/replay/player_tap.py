@@ -14,6 +14,7 @@ from gateway.replay.player import Asked
 from gateway.replay.playing import Playing
 from gateway.replay.rewire import read_head, under_id
 from gateway.replay.shelf import Said, Seating
+from recordings.frame import is_hop
 from recordings.header import PeerFacts
 from transports.base import Id
 
@@ -92,6 +93,8 @@ class PlayerTap:
         parent: int | None = None, op: int | None = None,
     ) -> None:  # fmt: skip
         """Let the player see a frame. A fault of the player is told; who waits for an answer is given one."""
+        if is_hop(peer):
+            return
         try:
             self._see(seq, kind, way, body, peer, re, method, name, lane, parent, op)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the session goes on and somebody may wait
