@@ -25,6 +25,7 @@ from adapters.kit.app import App
 from adapters.kit.commands import Message
 from adapters.kit.context import Context
 from adapters.kit.errors import Cancelled, Declined, ToolError
+from adapters.kit.hops import Hops
 from adapters.kit.host import Host
 from adapters.kit.resources import Resource, Resources
 from adapters.kit.results import Blob
@@ -37,6 +38,7 @@ __all__ = [
     "Cancelled",
     "Context",
     "Declined",
+    "Hops",
     "Host",
     "Message",
     "Requirement",

@@ -18,6 +18,7 @@ from adapters.kit.commands import Command
 from adapters.kit.context import Forwarding
 from adapters.kit.errors import Json
 from adapters.kit.functions import Names, Signature, read
+from adapters.kit.hops import Hops
 from adapters.kit.resources import Resources, Shelf, template
 from adapters.kit.results import output_schema
 from gateway.protocol.pi_messages import Requirement
@@ -69,10 +70,12 @@ class App:
         resources: Resources | None = None,
         needs: Sequence[str | Requirement] = (),
         declares: Mapping[str, Any] | None = None,
+        hops: Hops | None = None,
     ) -> None:
         """`needs` are the capabilities of its host calls, or requirements with a scope: a Pi host wants to know.
 
         `declares` are further members of Pi's `register`: `shortcuts`, `flags`, `tool_renderers`, `providers`, …
+        `hops` is its own traffic with services behind it, where it has any that a host may want to know of.
         """
         self.name = name
         self.version = version
@@ -90,6 +93,7 @@ class App:
         self.closers: list[Callable[[], Awaitable[None]]] = []
         self.listeners: list[Listener] = []
         """The connections that are open."""
+        self.hops = Hops() if hops is None else hops
         self.log = logging.Logger(name)
         """Goes to the host, in the course of a call as part of that; to stderr where there is no host yet."""
         self.log.addHandler(Forwarding(self.listeners))

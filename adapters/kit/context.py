@@ -20,6 +20,7 @@ from adapters.kit.host import Host, OnChunk
 
 if TYPE_CHECKING:
     from adapters.kit.app import Listener
+    from transports.base import Id
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -67,6 +68,8 @@ class Context(Injected):
         self.cancelled = False
         """True once nobody waits for the result; code in worker threads looks at it between two steps."""
         self.host = Host(course)
+        self.request: Id | None = None
+        """The id under which the host has asked."""
         self._course = course
         self._loop = asyncio.get_running_loop()
         self._done = -1.0

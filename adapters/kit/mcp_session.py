@@ -22,7 +22,7 @@ from adapters.kit.mcp_course import McpCourse, Seal
 from adapters.kit.mcp_news import News
 from adapters.kit.mcp_offer import INVALID_PARAMS, LONG_MS, SUPPORTED, Offer, Params, read_params
 from adapters.kit.session import Session
-from gateway.protocol import errors, jsonrpc, mcp
+from gateway.protocol import errors, hops, jsonrpc, mcp
 
 if TYPE_CHECKING:
     from transports.base import Id, Link, Origin
@@ -149,6 +149,8 @@ class McpSession(Session):
             if about is not None and (call := self._calls.get(about)):
                 self._cancel(*call)
             self._news.ended(about)
+        elif envelope.method == hops.NOTIFICATION:
+            self.app.hops.heard(bytes(envelope.params))
 
     def _raise(self, event: str) -> None:
         """Have a handler called, whose answer nobody waits for."""
@@ -169,6 +171,9 @@ class McpSession(Session):
     def _asked(self, request: Id, method: str, params: Params) -> None:
         """Answer at once, or start the call that will. Raises `Refused`."""
         self._check_era(method, params)
+        if self.app.hops.mode is not None:
+            # Not before: a host that has not greeted may be told nothing.
+            self.app.hops.connect(self._send)
         modern, offer = params.modern, self._offer
         match method:
             case "initialize":
@@ -227,6 +232,7 @@ class McpSession(Session):
                 answers |= params.input_responses
         course = McpCourse(self, caller, token=meta.token, level=level, answers=answers, lane=meta.lane)
         context = Context(course)
+        context.request = request
         task = self._loop.create_task(self._perform(request, params, work, course, context))
         self._calls[request] = (task, context)
 

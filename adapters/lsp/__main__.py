@@ -15,6 +15,7 @@ from adapters import kit
 from adapters.lsp.answer import Limits
 from adapters.lsp.asking import WordsError, ask, calls
 from adapters.lsp.choice import ChoiceError, choose
+from adapters.lsp.hop import reach_over
 from adapters.lsp.server import build
 from adapters.lsp.servers import PRESETS
 from adapters.lsp.workspace import Workspace
@@ -71,7 +72,8 @@ def main() -> None:
     except ChoiceError as fault:
         sys.exit(f"tieline-lsp: {fault}")
     limits = Limits(answer_s=options.answer_s, whole_s=options.whole_s)
-    app = build(Workspace(options.root, servers, limits))
+    hops = kit.Hops.wanted(os.environ)
+    app = build(Workspace(options.root, servers, limits, reach_over(hops)), hops)
     if not options.ask:
         kit.run(app, options)
         return

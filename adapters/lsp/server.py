@@ -20,15 +20,15 @@ Every result says which server it is from and whether it is complete: where it i
 Changes are shown as patches first; apply_edit writes one."""
 
 
-def build(workspace: Workspace) -> kit.App:
-    """The adapter over a workspace, which is closed with it."""
+def build(workspace: Workspace, hops: kit.Hops | None = None) -> kit.App:
+    """The adapter over a workspace, which is closed with it. `hops` are those that its servers are reached over."""
     finder = Finder(workspace)
     looking, judging, changing = Navigation(finder), Checking(workspace), Changing(finder)
     names = [service.name for service in workspace.services]
     about = _ABOUT.format(
         root=workspace.disk.root, names=" and ".join(names), s="s" if len(names) == 1 else ""
     )
-    app = kit.App("tieline-lsp", VERSION, instructions=about)
+    app = kit.App("tieline-lsp", VERSION, instructions=about, hops=hops)
     readers = (
         looking.definition,
         looking.references,
