@@ -112,6 +112,10 @@ class Gate:
                 found.update(dict.fromkeys(self._unseen(node)))
         return sorted(found)
 
+    def held_before(self, delivery: int) -> list[int]:
+        """Causal: the awaited arrivals that one delivery still waits for, in order."""
+        return sorted(set(self._unseen(delivery)))
+
     @property
     def is_contested(self) -> bool:
         """Lockstep: whether two deliveries follow each other with nothing recorded between them."""
@@ -266,6 +270,9 @@ class _Threads:
         if arrival.kind == "answer" and arrival.re is not None and script.is_known(arrival.re):
             question, _ = script.question(arrival.re)
             self._answers.setdefault((question.peer, question.cause), []).append(arrival.seq)
+            if question.cause is None and arrival.lane:
+                # It is on the stream of no request: whatever its peer says next may follow from it.
+                self._add(question.peer, arrival)
         elif arrival.kind == "suspension" and arrival.re is not None:
             self._suspended[arrival.re] = arrival.seq
         elif arrival.kind == "cancel" and arrival.re is not None:
@@ -274,10 +281,14 @@ class _Threads:
             self._latest[arrival.peer] = arrival.seq
             self._tie(arrival.peer, arrival.seq)
             if arrival.lane:
-                known = self._knots.setdefault((arrival.peer, arrival.lane), [])
-                # The first one is all there is.
-                knot = self._knot([arrival.seq, known[-1][1]]) if known else arrival.seq
-                known.append((arrival.seq, knot))
+                self._add(arrival.peer, arrival)
+
+    def _add(self, peer: str, arrival: Arrival) -> None:
+        """Tie what a peer was sent in a lane to all that it was sent there before."""
+        known = self._knots.setdefault((peer, arrival.lane), [])
+        # The first one is all there is.
+        knot = self._knot([arrival.seq, known[-1][1]]) if known else arrival.seq
+        known.append((arrival.seq, knot))
 
     def _tie(self, peer: str, seq: int) -> None:
         if seq > self._gate.script.ends.get(peer, -1):

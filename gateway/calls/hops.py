@@ -29,6 +29,7 @@ class Said(msgspec.Struct, frozen=True):
 
     seq: int
     kind: jsonrpc.Kind
+    message: bytes
     envelope: Envelope
     re: int | None
     """The frame of the request that it answers."""
@@ -118,7 +119,7 @@ class Hops:
             hop.asked[way, id_] = seq, method
             if len(hop.asked) > MOST_OPEN:
                 del hop.asked[next(iter(hop.asked))]
-        return Said(seq, kind, envelope, re)
+        return Said(seq, kind, message, envelope, re)
 
 
 def _is_id(id_: object) -> TypeGuard[Id]:

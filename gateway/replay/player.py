@@ -7,7 +7,7 @@ order `recordings.gate`'s; how a delivery reaches the exchange is the shell's bu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -558,7 +558,17 @@ class Player:
 
     def lose_patience(self) -> bool:
         """Nothing has happened for long: tell of the arrivals that are waited for, and go on without them."""
-        held = self.gate.held
+        return self._do_without(self.gate.held)
+
+    def lose_patience_with(self, live: int) -> bool:
+        """As `lose_patience`, for what the recorded answers to one live request wait for."""
+        recorded = self.recorded_of(live)
+        if recorded is None:
+            return False
+        waiting = [one for one in self.script.caused_by(recorded) if not self.has_come(one)]
+        return self._do_without(sorted({seq for one in waiting for seq in self.gate.held_before(one)}))
+
+    def _do_without(self, held: Sequence[int]) -> bool:
         for seq in held:
             arrival = self.script.arrivals[seq]
             self._tell("timeout", arrival.lane, arrival, detail="a recorded request did not come in time")
