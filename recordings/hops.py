@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 from recordings.columns import Told
 from recordings.frame import HOP, Frame
+from recordings.profile import Rule
 from recordings.script import Source
 
 PASSED_OVER = frozenset(("$/cancelRequest",))
 """Notifications that are said when somebody has waited for long: whether they are is timing."""
+RULES = (Rule(at="/params/processId", method="initialize", kind="pid"),)
+"""What differs from run to run in the words of language servers, beside what does so everywhere."""
 WAYS = {">peer": "core>", "peer>": "peer>"}
 
 

@@ -126,8 +126,10 @@ class Held:
 class Script:
     """One recording, read for replay. Immutable once it is made: any number of replays share it."""
 
-    def __init__(self, source: Source, profile: Profile) -> None:
+    def __init__(self, source: Source, profile: Profile, *, live: frozenset[str] = frozenset()) -> None:
+        """`live` are peers that are not played: what they have said is delivered by nobody, and held back by none."""
         self.profile = profile
+        self.live = live
         self.source = source
         self.arrivals: dict[int, Arrival] = {}
         self.deliveries: dict[int, Delivery] = {}
@@ -156,6 +158,8 @@ class Script:
         self._shaking: set[str] = set()
         self._cancels: dict[int, int] = {}
         self._answers: dict[int, int] = {}
+        self.given_live: dict[int, int] = {}
+        """Requests that a live peer had answered, and that answer."""
         self._dropped: dict[int, int] = {}
         self._legs: dict[int, list[int]] = {}
         """Requests that the gateway made in the course of one of the core's."""
@@ -260,6 +264,9 @@ class Script:
         if frame.kind == "request":
             self._arrive(frame, "request")
         elif frame.kind in ("response", "error") and frame.re is not None:
+            if self.live and not self.is_known(frame.re):
+                # Of one that is live, which may ask or not.
+                return
             self._arrive(frame, "answer")
             self._answers[frame.re] = frame.seq
         elif (frame.method == CANCELLED or frame.kind == "close") and frame.re is not None:
@@ -299,7 +306,18 @@ class Script:
         delivery = self.deliveries.get(self._passed[seq][0] if seq in self._passed else seq)
         return delivery.lane if delivery is not None else ""
 
+    def _from_live(self, frame: Told) -> None:
+        """What a peer has said that is live now."""
+        asked = self.arrivals.get(frame.re) if frame.re is not None else None
+        if asked is not None and frame.kind in ("response", "error"):
+            asked.answered = True
+            asked.peer = asked.peer or frame.peer or ""
+            self.given_live[asked.seq] = frame.seq
+
     def _from_peer(self, frame: Told) -> None:
+        if frame.peer in self.live:
+            self._from_live(frame)
+            return
         if frame.kind == "raw":
             if (self.source.frame(frame.seq).x or {}).get("stream") != "stderr":
                 if frame.parent in self.arrivals:
@@ -371,6 +389,10 @@ class Script:
 
     def _inside(self, frame: Told) -> None:
         self._learn_of_requests(frame)
+        if frame.peer not in self.live:
+            self._decide(frame)
+
+    def _decide(self, frame: Told) -> None:
         if frame.kind == "policy" and frame.parent in self.hosted:
             self.decided.setdefault(frame.parent, []).append(frame.seq)
         elif frame.kind == "ui" and frame.re is not None and frame.parent in self.hosted:

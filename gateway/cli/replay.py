@@ -22,7 +22,7 @@ MODES = ("replay", "once", "extend", "rewrite", "hybrid", "lenient", "shadow")
 LENIENT = ("error", "nearest", "stub")
 PATIENCE_S = 10.0
 DRIVEN = "A driven session is played whole and as it was recorded; it connects to nothing and serves nobody"
-PEER_MODES = ("mock", "live", "off")
+PEER_MODES = ("mock", "live", "inner", "off")
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
             "tieline replay session/",
             "tieline replay session/ --drive",
             "tieline replay session/ --http 8123 --junit replay.xml",
+            "tieline replay session/ --cut lsp --config tieline.toml",
             "tieline replay session/ --mode extend --config tieline.toml",
             "tieline replay session/ --mode hybrid --allow files:resources/* --config tieline.toml --record ./more",
         )
@@ -82,7 +83,19 @@ def register(app: typer.Typer) -> None:
         ] = None,
         peer: Annotated[
             list[str] | None,
-            typer.Option(metavar="NAME=MODE", help="One peer: mock, live, or off. May be repeated."),
+            typer.Option(
+                metavar="NAME=MODE",
+                help="One peer: mock, live, off, or inner: it runs, and the recording stands behind it in the place "
+                "of its language server or database. May be repeated.",
+            ),
+        ] = None,
+        cut: Annotated[
+            str | None,
+            typer.Option(
+                metavar="KIND,…",
+                help="Cut behind every adapter that has such services, as `lsp,sql`: `inner` for each of these peers. "
+                "Needs a recording made with `hops = true`.",
+            ),
         ] = None,
         fault: Annotated[
             list[str] | None,
@@ -151,6 +164,7 @@ def register(app: typer.Typer) -> None:
         playing = {
             "--fault": bool(fault),
             "--peer": bool(peer),
+            "--cut": cut is not None,
             "--gate": gate != "auto",
             "--pace": pace != "zero",
             "--patience": patience != PATIENCE_S,
@@ -182,6 +196,7 @@ def register(app: typer.Typer) -> None:
             lenient=instead,  # pyright: ignore[reportArgumentType]
             allow=tuple(allow or ()),
             peers=_peers(peer or ()),
+            cut=tuple(kind for kind in (cut or "").split(",") if kind),
             faults=rules_for(recording, fault or ()),
             pace=_pace(pace),
             patience_s=patience,

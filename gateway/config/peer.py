@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Meta
 
 from gateway.config.values import INTERNAL, PLACE, SECRET, TEXT, Count, Port, ProtocolVersion, Seconds
-from gateway.protocol import hops
 
 INHERITED_ENV: tuple[str, ...] = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ", "TMPDIR", "SYSTEMROOT",
@@ -24,6 +23,10 @@ INHERITED_ENV: tuple[str, ...] = (
 programs and to trust who the machine trusts, nothing that is likely to be a secret."""
 INHERITED_PROXIES: tuple[str, ...] = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 """What it gets too, in capitals or not, unless the value holds credentials."""
+
+
+HOPS_WANTED = "TIELINE_HOPS"
+"""The variable in which an adapter hears what is wanted of its hops; `protocol.hops` says what it may be."""
 
 
 class RestartConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,7 +224,7 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
             if any(fnmatchcase(name, g) for g in globs)
             or (name.upper() in INHERITED_PROXIES and "@" not in value)
         }
-        return inherited | ({hops.ENVIRON: "record"} if self.hops else {}) | self.env
+        return inherited | ({HOPS_WANTED: "record"} if self.hops else {}) | self.env
 
     def __repr__(self) -> str:
         """Shows no variable, header, argument or URL, since any of them may hold a secret."""

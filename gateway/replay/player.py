@@ -332,6 +332,25 @@ class Player:
     def _result_form(self, peer: str, method: str, result: bytes) -> Form:
         return form_of(self.script.profile, method, None, result, peer=peer, part="result")
 
+    def answered_live(self, request: int | None, live: int, body: bytes) -> None:
+        """A live peer has answered, by the frame `live`: compare that with what it had answered when recorded."""
+        one = self._asked.get(request) if request is not None else None
+        if one is None or one.recorded is None or one.is_own:
+            return
+        answer = self.script.given_live.get(one.recorded)
+        if answer is None:
+            return
+        arrival = self.script.arrivals[one.recorded]
+        try:
+            whole = self.script.body(answer)
+        except RecordingError as missing:
+            self._tell("unreadable", one.lane, arrival, live=live, detail=str(missing))
+            return
+        before, after = said(whole), said(self._redact(body))
+        changes = under(_part(whole), differences(before, after))
+        if changes and self._differs(one.peer, one.method, before, after):
+            self._tell("answer-differs", one.lane, arrival, live=live, changes=changes)
+
     def came(self, live: int, *, is_question: bool) -> None:
         """A message of a peer has passed; a question is on its way to the core."""
         if self.delivering is None:

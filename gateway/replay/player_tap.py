@@ -109,6 +109,8 @@ class PlayerTap:
     ) -> None:  # fmt: skip
         player = self.playing.player
         if way == "peer>":
+            if peer in self.playing.compared and kind in ("response", "error"):
+                player.answered_live(re, seq, body)
             player.came(seq, is_question=kind == "request")
             return
         if kind == "request":

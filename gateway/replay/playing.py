@@ -98,6 +98,8 @@ class Playing:
         """Called with what has gone wrong in the replay itself."""
         self.diverted: dict[int, tuple[Peer, Id]] = {}
         """Live numbers of the requests that went to a live service; the recorded peer and the id they had there."""
+        self.compared: frozenset[str] = frozenset()
+        """Live peers whose answers are to be those that were recorded."""
         self.is_unrecorded = False
         self.faults: Faults | None = None
         """What is put into the replay, where anything is."""

@@ -6,6 +6,7 @@ line's, or a test's.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,11 +17,13 @@ from msgspec.structs import replace
 from gateway.config.model import Config, RecordConfig
 from gateway.config.places import usual_roots
 from gateway.config.recorded import config_of, has_terminal, profiles_of
+from gateway.protocol import hops
 from gateway.replay.misses import Allowed, MissPolicy, Mode
 from gateway.replay.tools import rules_of_tools
 from gateway.runtime.replay_world import ReplayOptions, ReplayWorld
 from recordings.faultrules import FaultRule, planned, targets_of
 from recordings.gate import Strength
+from recordings.hops import hops_of
 from recordings.script import Script
 from recordings.sources import source_of
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from recordings.profile import Profile
     from recordings.reader import Recording
 
-PeerMode: TypeAlias = Literal["mock", "live", "off"]
+PeerMode: TypeAlias = Literal["mock", "live", "inner", "off"]
 MakeReplay: TypeAlias = "partial[ReplayWorld]"
 
 
@@ -53,6 +56,8 @@ class Choice:
     allow: tuple[str, ...] = ()
     """For `hybrid`: `PEER` or `PEER:METHOD`, globs."""
     peers: dict[str, PeerMode] = field(default_factory=dict[str, "PeerMode"])
+    cut: tuple[str, ...] = ()
+    """Kinds of hops (`lsp`, `sql`): peers that have such ones run, with the recording behind them."""
     faults: tuple[FaultRule, ...] = ()
     """What is put into the replay."""
     pace: float = 0.0
@@ -61,7 +66,8 @@ class Choice:
     @property
     def needs_services(self) -> bool:
         """Whether a live service may be asked."""
-        return self.mode in ("once", "extend", "hybrid") or "live" in self.peers.values()
+        reached = {"live", "inner"} & set(self.peers.values())
+        return self.mode in ("once", "extend", "hybrid") or bool(reached or self.cut)
 
 
 def set_up(
@@ -99,7 +105,12 @@ def set_up(
     )
     if rules is not None:
         recorded, live = recorded.behind(rules), live.behind(rules)
-    script = Script(source_of(source), recorded)
+    frames = source_of(source)
+    peers = choice.peers
+    if choice.cut or "inner" in peers.values():
+        peers = _cut(choice, hops_of(frames.rows()))
+    reached = frozenset(name for name, how in peers.items() if how in ("live", "inner"))
+    script = Script(frames, recorded, live=reached)
     of_tools = rules_of_tools(script)
     script.profile, live = recorded.with_rules(of_tools), live.with_rules(of_tools)
     faults = planned(choice.faults, targets_of(source), source.header.seed) if choice.faults else {}
@@ -119,15 +130,37 @@ def set_up(
         faults=faults,
         seed=source.header.seed,
         terminal=has_terminal(source.header.settings),
-        live=frozenset(name for name, how in choice.peers.items() if how == "live"),
+        live=reached,
+        inner=frozenset(name for name, how in peers.items() if how == "inner"),
         services=dict(services.active_peers) if services is not None else {},
     )
-    config = _config(source, choice, services, options, records=records)
-    others = [(one.path, _another(one, source, rules)) for one in more]
+    config = _config(source, dataclasses.replace(choice, peers=peers), services, options, records=records)
+    others = [(one.path, _another(one, source, rules, reached)) for one in more]
     return config, partial(ReplayWorld, script=script, options=options, more=others, on_report=on_report)
 
 
-def _another(other: Recording, source: Recording, rules: Profile | None) -> Script:
+def _cut(choice: Choice, recorded: dict[str, list[str]]) -> dict[str, PeerMode]:
+    """How each peer is reached, once those are found that have hops of the kinds that are cut."""
+    peers = dict(choice.peers)
+    known = ", ".join(f"{peer}/{hop}" for peer, found in recorded.items() for hop in found)
+    for kind in choice.cut:
+        cut = [peer for peer, found in recorded.items() if any(hop.startswith(f"{kind}:") for hop in found)]
+        if not cut:
+            hint = f"It has {known}" if known else "Record with `hops = true` at the peers that are adapters"
+            raise ChoiceError(f"the recording has no hop of the kind `{kind}`", hint)
+        peers |= dict.fromkeys(cut, "inner")
+    for name, how in peers.items():
+        if how == "inner" and name not in recorded:
+            raise ChoiceError(
+                f"the recording does not say what `{name}` had behind it",
+                f"Record with `hops = true` in `[peers.{name}]`",
+            )
+    return peers
+
+
+def _another(
+    other: Recording, source: Recording, rules: Profile | None, live: frozenset[str] = frozenset()
+) -> Script:
     """The script of a further recording."""
     if set(other.header.peers) != set(source.header.peers):
         raise ChoiceError(
@@ -137,7 +170,7 @@ def _another(other: Recording, source: Recording, rules: Profile | None) -> Scri
     recorded, _ = profiles_of(other.header.settings, roots=usual_roots())
     if rules is not None:
         recorded = recorded.behind(rules)
-    script = Script(source_of(other), recorded)
+    script = Script(source_of(other), recorded, live=live)
     script.profile = recorded.with_rules(rules_of_tools(script))
     return script
 
@@ -181,4 +214,10 @@ def _service(options: ReplayOptions, name: str) -> PeerConfig:
     found = options.services.get(name)
     if found is None:
         raise ChoiceError(f"the configuration has no peer `{name}`", "A live peer has to stand there")
-    return found
+    if name not in options.inner:
+        return found
+    if not found.command:
+        raise ChoiceError(
+            f"`{name}` is not started by the gateway, so nothing can stand behind it", "Name its `command`"
+        )
+    return replace(found, hops=True, scope="session", env={**found.env, hops.ENVIRON: "play"})

@@ -17,6 +17,7 @@ from gateway.calls.call import Reply
 from gateway.protocol.errors import Fault
 from gateway.replay.account import account
 from gateway.replay.faulty import Faults
+from gateway.replay.inner import PlayedInner
 from gateway.replay.misses import MissPolicy
 from gateway.replay.player import Player
 from gateway.replay.player_tap import PlayerTap
@@ -30,6 +31,7 @@ from gateway.runtime.world import World
 from recordings.divergence import Report
 from recordings.faultrules import Action
 from recordings.gate import Strength, strength_for
+from recordings.hops import RULES, HopSource
 from recordings.profile import Profile
 from recordings.script import Script
 from transports.base import Hello
@@ -46,6 +48,10 @@ if TYPE_CHECKING:
     from recordings.frame import Frame
 
 
+HOP_PATIENCE = 0.2
+"""The part of a replay's patience that a hop gets: whoever waits for the adapter has no more than that whole."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
     """How a recording is replayed."""
@@ -60,6 +66,8 @@ class ReplayOptions:
     """How long a recorded request is waited for that an answer depends on."""
     live: frozenset[str] = field(default_factory=frozenset[str])
     """Peers that are not replayed."""
+    inner: frozenset[str] = field(default_factory=frozenset[str])
+    """Those of them that run with a recording in the place of the services behind them."""
     profile: Profile | None = None
     """How requests of this run are looked at; None: as the recorded ones."""
     faults: Mapping[int, Sequence[Action]] = field(default_factory=dict[int, "Sequence[Action]"])
@@ -97,6 +105,7 @@ class ReplayWorld(World):
         self._services: dict[Playing, dict[str, Peer]] = {}
         """Live peers that have taken over, of each session."""
         self._live: set[Peer] = set()
+        self._inner: dict[Playing, list[PlayedInner]] = {}
 
     def tap(self, hello: Hello) -> Tap:
         """Return the tap of a new session, with a player of its own."""
@@ -107,6 +116,7 @@ class ReplayWorld(World):
         playing = Playing(seating.player, loop, pace=options.pace, patience_s=options.patience_s)
         if options.faults:
             playing.faults = Faults(options.faults, loop, seed=options.seed)
+        playing.compared = options.inner
         playing.on_end = partial(self._ended, playing)
         playing.on_fault = partial(_report, loop)
         playing.on_divert = partial(self._divert, playing)
@@ -126,6 +136,9 @@ class ReplayWorld(World):
     def _ended(self, playing: Playing) -> None:
         for peer in self._services.pop(playing).values():
             peer.stop()
+        for inner in self._inner.pop(playing, ()):
+            inner.end()
+            playing.player.divergences.extend(inner.divergences())
         if self._on_report is not None:
             self._on_report(account(playing.player))
 
@@ -150,9 +163,33 @@ class ReplayWorld(World):
         """Let a recorded peer come, or open a live one."""
         playing = self._playing_of(peer)
         if playing is None:
+            self._stand_behind(peer)
             super().connect(peer)
         else:
             playing.connect(peer)
+
+    def _stand_behind(self, peer: Peer) -> None:
+        """Play the services behind an adapter that runs without them."""
+        tap = peer.sessions[0].tap if peer.name in self.replay.inner and peer.sessions else None
+        if peer.hops is None or peer.hops.inner is not None or not isinstance(tap, PlayerTap):
+            return
+        playing, options = tap.playing, self.replay
+
+        def player(hop: str) -> Player:
+            script = playing.player.script
+            recorded = Script(HopSource(script.source, peer.name, hop), script.profile.with_rules(RULES))
+            live = options.profile.with_rules(RULES) if options.profile is not None else None
+            return Player(
+                Recollection(recorded, live),
+                strength="causal",
+                path=playing.player.path,
+                redact=self.redactor.body,
+            )
+
+        patience_s = options.patience_s * HOP_PATIENCE
+        inner = PlayedInner(peer.hops, player, later=self.later, patience_s=patience_s)
+        peer.hops.inner = inner
+        self._inner.setdefault(playing, []).append(inner)
 
     def disconnect(self, peer: Peer) -> None:
         """Let a peer go."""
