@@ -19,8 +19,17 @@ VERSION = "0.2.0"
 TEMPLATE = "schema://{database}/{table}"
 
 
-def build(databases: dict[str, Engine], *, timeout_s: float = 30.0, export_to: str | None = None) -> kit.App:
-    """The adapter over open databases; `execute` and `export` are only offered where they can be used."""
+def build(
+    databases: dict[str, Engine],
+    *,
+    timeout_s: float = 30.0,
+    export_to: str | None = None,
+    hops: kit.Hops | None = None,
+) -> kit.App:
+    """The adapter over open databases; `execute` and `export` are only offered where they can be used.
+
+    `hops` are those that the databases were opened with.
+    """
     bank = Databank(
         databases,
         timeout_s=timeout_s,
@@ -33,6 +42,7 @@ def build(databases: dict[str, Engine], *, timeout_s: float = 30.0, export_to: s
         VERSION,
         instructions="SQL databases: " + ", ".join(databases) + ".",
         resources=schemas,
+        hops=hops,
     )
     for reader in (bank.list_databases, bank.schema, bank.query, bank.explain, bank.sample):
         app.tool(read_only=True)(reader)
@@ -67,16 +77,18 @@ def main() -> None:
     options = parser.parse_args()
     if options.export_dir and not os.path.isdir(options.export_dir):
         sys.exit(f"tieline-database: --export-dir {options.export_dir}: no such directory")
+    hops = kit.Hops.wanted(os.environ)
     databases: dict[str, Engine] = {}
     for url in options.url:
         try:
-            name, found = open_url(url, writable=options.writable)
+            name, found = open_url(url, writable=options.writable, hops=hops)
         except kit.ToolError as fault:
             sys.exit(f"tieline-database: --url: {fault}")
         if name in databases:
             sys.exit(f"tieline-database: two databases are named {name}; write NAME={found.kind}://…")
         databases[name] = found
-    kit.run(build(databases, timeout_s=options.timeout, export_to=options.export_dir), options)
+    app = build(databases, timeout_s=options.timeout, export_to=options.export_dir, hops=hops)
+    kit.run(app, options)
 
 
 if __name__ == "__main__":

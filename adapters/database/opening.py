@@ -6,17 +6,24 @@ Owns which engine a URL stands for and that its driver is only imported where it
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from adapters import kit
 from adapters.database import urls
-from adapters.database.engine import Engine
+from adapters.database.catalog_sqlite import SQLiteCatalog
+from adapters.database.engine import Catalog, Engine
+from adapters.database.hop import Played, over
 from adapters.database.sqlite import SQLite
 
+_CATALOGS: dict[str, Callable[[], Catalog]] = {"sqlite": SQLiteCatalog}
+"""The words of each engine that is served."""
 
-def open_url(given: str, *, writable: bool) -> tuple[str, Engine]:
+
+def open_url(given: str, *, writable: bool, hops: kit.Hops | None = None) -> tuple[str, Engine]:
     """Open `[NAME=]URL` or `[NAME=]env:VARIABLE`, a variable that holds a URL; return its name too.
 
     Raises `kit.ToolError` naming the part of the URL that is wrong; what may be a password is not repeated.
+    Under a host that plays the databases behind `hops`, nothing is opened.
     """
     name, text = urls.split_name(given)
     hidden = text.startswith("env:")
@@ -28,7 +35,17 @@ def open_url(given: str, *, writable: bool) -> tuple[str, Engine]:
         held, text = urls.split_name(text)
         name = name or held
     target = urls.read(f"{name}={text}" if name else text, hidden=hidden)
-    return target.name, _engine(target, writable=writable)
+    if hops is not None and hops.is_played:
+        return target.name, _played(target, hops, writable=writable)
+    engine = _engine(target, writable=writable)
+    return target.name, engine if hops is None else over(hops, target.name, engine)
+
+
+def _played(target: urls.Target, hops: kit.Hops, *, writable: bool) -> Engine:
+    catalog = _CATALOGS.get(target.engine)
+    if catalog is None:
+        raise kit.ToolError("invalid_request", f"scheme: {target.engine} is not served yet")
+    return Played(hops, target.name, kind=target.engine, writable=writable, catalog=catalog())
 
 
 def _engine(target: urls.Target, *, writable: bool) -> Engine:
