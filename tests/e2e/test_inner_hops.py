@@ -1,12 +1,13 @@
-"""Adapters that run again while what is behind them is absent: the recording stands in for the language server.
+"""Adapters that run again without what is behind them: the recording stands in for language server and database.
 
-The adapter is a real one, and so was its server when the session was recorded.
+The adapters are real ones, and so were server and database when the session was recorded.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +17,8 @@ import pytest
 import adapters.lsp
 from recordings.frame import is_hop
 from recordings.store import open_recording
-from tests.processes.gateway_kit import Message, eventually, house, run, state, toml_of
-from tests.processes.replay_kit import Call, played, report, tieline
-
-__all__ = ["state"]
+from tests.processes.gateway_kit import Message, toml_of
+from tests.processes.replay_kit import Call, Served, played, report, tieline
 
 SAMPLE = Path(adapters.lsp.__file__).parent / "sample"
 TY = Path(sys.executable).with_name("ty")
@@ -27,41 +26,30 @@ PID = re.compile(rb'"processId":[0-9]+')
 CALLS: tuple[Call, ...] = (
     ("code__definition", {"symbol": "Money.plus"}),
     ("code__hover", {"symbol": "Money.plus"}),
+    ("db__query", {"sql": "SELECT name, price FROM sold ORDER BY name"}),
+    ("db__query", {"sql": "SELECT nothing FROM sold"}),
     ("code__rename", {"symbol": "Money.plus", "new_name": "add"}),
     ("code__diagnostics", {"path": "shop/money.py"}),
 )
 
 
-def shop_of(folder: Path) -> dict[str, Message]:
-    """A shop with a language server of its own; the configuration of the adapter for it."""
-    shop = folder / "shop"
-    shutil.copytree(SAMPLE, shop, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "bin").mkdir()
-    (folder / "bin" / "ty").symlink_to(TY)
-    server = f"ty={folder / 'bin' / 'ty'} server"
-    command = [sys.executable, "-m", "adapters.lsp", "--root", str(shop), "--server", server]
-    return {"code": {"command": command, "hops": True}}
+class Shop(NamedTuple):
+    """A folder with a configuration, its recording, and what the agent was given."""
 
+    folder: Path
+    recording: Path
+    answers: list[Message]
 
-def recorded(folder: Path, peers: dict[str, Message], *calls: Call) -> tuple[Path, list[Message]]:
-    """A sealed recording of these calls, and what each of them was answered."""
-
-    async def main() -> tuple[Path, list[Message]]:
-        async with house(folder, peers) as here:
-            core = await here.core()
-            answers = [await core.tool(name, **arguments) for name, arguments in calls]
-            core.close()
-            await eventually((here.recordings()[0] / "sealed").exists, "the recording is sealed")
-            return here.recordings()[0], answers
-
-    return run(main())
+    def replayed(self, *options: str | Path) -> Served:
+        """The same agent, and a replay in the place of what was there."""
+        return played(self.folder, ["replay", self.recording, "--report", "report.json", *options], *CALLS)
 
 
 class Crossed(NamedTuple):
     """What has crossed one hop: what the adapter said, sorted, since its calls go on beside each other; what came."""
 
-    said: list[tuple[Any, ...]]
-    came: list[tuple[Any, ...]]
+    said: list[tuple[str, ...]]
+    came: list[tuple[str, ...]]
 
 
 def crossed(recording: Path) -> dict[str, Crossed]:
@@ -70,45 +58,95 @@ def crossed(recording: Path) -> dict[str, Crossed]:
     for frame in open_recording(recording):
         if is_hop(frame.peer):
             hop = found.setdefault(frame.peer or "", Crossed([], []))
-            body = PID.sub(b"", bytes(frame.body))
-            what = (frame.kind, str(frame.id), frame.method, body)
+            body = PID.sub(b"", bytes(frame.body)).decode()
+            what = (frame.kind, str(frame.id), frame.method or "", body)
             (hop.said if frame.way == ">peer" else hop.came).append(what)
     for hop in found.values():
         hop.said.sort()
     return found
 
 
-def test_an_adapter_runs_without_its_language_server_and_answers_as_it_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    peers = shop_of(tmp_path)
-    recording, answers = recorded(tmp_path, peers, *CALLS)
-    before = crossed(recording)
-    assert list(before) == ["code/lsp:ty"]
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """A shop whose language server and database are gone since it was recorded."""
+    folder = tmp_path_factory.mktemp("shop")
+    shutil.copytree(SAMPLE, folder / "shop", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "bin").mkdir()
+    (folder / "bin" / "ty").symlink_to(TY)
+    with sqlite3.connect(folder / "sold.db") as base:
+        base.execute("CREATE TABLE sold (name TEXT, price INTEGER)")
+        base.executemany("INSERT INTO sold VALUES (?, ?)", [("pear", 3), ("plum", 4)])
+    base.close()
+    python = [sys.executable, "-m"]
+    server = f"ty={folder}/bin/ty server"
+    peers: dict[str, Message] = {
+        "code": {
+            "command": [*python, "adapters.lsp", "--root", f"{folder}/shop", "--server", server],
+            "env": {"PYTHONPATH": str(Path(adapters.lsp.__file__).parents[2])},
+            "hops": True,
+        },
+        "db": {
+            "command": [*python, "adapters.database", "--url", f"sqlite:///{folder}/sold.db"],
+            "env": {"PYTHONPATH": str(Path(adapters.lsp.__file__).parents[2])},
+            "hops": True,
+        },
+    }
+    (folder / "tieline.toml").write_text(toml_of(peers))
+    live = played(folder, ["run", "tieline.toml", "--stdio", "--record", "recordings"], *CALLS)
+    assert live.code == 0, live.said
+    [recording] = (folder / "recordings").iterdir()
+    (folder / "bin" / "ty").unlink()
+    (folder / "sold.db").unlink()
+    return Shop(folder, recording, live.answers)
 
-    (tmp_path / "bin" / "ty").unlink()
-    (tmp_path / "tieline.toml").write_text(toml_of(peers))
-    again = played(
-        tmp_path,
-        [
-            "replay",
-            recording,
-            "--cut",
-            "lsp",
-            "--config",
-            "tieline.toml",
-            "--record",
-            "again",
-            "--report",
-            "report.json",
-        ],
-        *CALLS,
-    )
-    assert [answer["result"] for answer in again.answers] == [answer["result"] for answer in answers]
+
+def results(answers: list[Message]) -> list[Any]:
+    return [answer["result"] for answer in answers]
+
+
+def test_adapters_run_without_language_server_and_database_and_answer_as_they_did(shop: Shop) -> None:
+    before = crossed(shop.recording)
+    assert sorted(before) == ["code/lsp:ty", "db/sql:sold"]
+    assert "pear" in str(before["db/sql:sold"].came)
+
+    again = shop.replayed("--cut", "lsp,sql", "--config", "tieline.toml", "--record", "again")
+    assert results(again.answers) == results(shop.answers)
     assert again.code == 0, again.said
-    assert report(tmp_path / "report.json")["divergences"] == []
-    [copy] = (tmp_path / "again").iterdir()
+    assert report(shop.folder / "report.json")["divergences"] == []
+    [copy] = (shop.folder / "again").iterdir()
     assert crossed(copy) == before
-    driven = tieline("replay", copy, "--drive", cwd=tmp_path)
+    driven = tieline("replay", copy, "--drive", cwd=shop.folder)
     assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
+
+
+def test_one_adapter_runs_and_the_other_one_is_played(shop: Shop) -> None:
+    again = shop.replayed("--peer", "code=inner", "--config", "tieline.toml")
+    assert results(again.answers) == results(shop.answers)
+    assert again.code == 0, again.said
+
+
+def test_nothing_runs_where_nothing_is_cut(shop: Shop) -> None:
+    again = shop.replayed()
+    assert results(again.answers) == results(shop.answers)
+    assert again.code == 0, again.said
+
+
+def test_an_adapter_that_asks_something_else_is_told_and_the_answer_that_differs_too(shop: Shop) -> None:
+    source = shop.folder / "shop" / "shop" / "money.py"
+    text = source.read_text()
+    source.write_text(text.replace("def plus(self, other", "def plus(self, another"))
+    try:
+        again = shop.replayed("--peer", "code=inner", "--config", "tieline.toml")
+    finally:
+        source.write_text(text)
+    assert again.code == 1
+    classes = [each["class"] for each in report(shop.folder / "report.json")["divergences"]]
+    assert "changed-params" in classes
+    assert "answer-differs" in classes
+
+
+def test_a_hop_that_was_not_recorded_cannot_be_cut_at(shop: Shop) -> None:
+    done = tieline("replay", shop.recording, "--cut", "http", "--config", "tieline.toml", cwd=shop.folder)
+    assert done.returncode == 2
+    assert "no hop of the kind `http`" in done.stderr
+    assert "code/lsp:ty" in done.stderr
