@@ -82,12 +82,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     peers: dict[str, Message] = {
         "code": {
             "command": [*python, "adapters.lsp", "--root", f"{folder}/shop", "--server", server],
-            "env": {"PYTHONPATH": str(Path(adapters.lsp.__file__).parents[2])},
             "hops": True,
         },
         "db": {
             "command": [*python, "adapters.database", "--url", f"sqlite:///{folder}/sold.db"],
-            "env": {"PYTHONPATH": str(Path(adapters.lsp.__file__).parents[2])},
             "hops": True,
         },
     }
