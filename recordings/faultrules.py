@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from recordings.errors import Code
-from recordings.frame import Frame
+from recordings.frame import Frame, is_hop
 
 Deed: TypeAlias = Literal[
     "delay", "drop", "duplicate", "reorder", "cut", "corrupt", "error", "half-line", "stderr", "exit", "kill",
@@ -257,6 +257,9 @@ def targets_of(frames: Iterable[Frame]) -> Iterator[Target]:
     asked: dict[int, Target] = {}
     said: dict[int, int] = {}
     for frame in frames:
+        if is_hop(frame.peer):
+            # Of an adapter's own traffic the agent sees nothing.
+            continue
         peer, method, name, lane = (
             frame.peer or "",
             frame.method or "",

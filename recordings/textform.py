@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from recordings.frame import Frame, Kind, Way
+from recordings.frame import Frame, Kind, Way, is_hop
 from recordings.header import Header, Origin, PeerFacts
 from recordings.marks import unmarked
 from recordings.profile import BUILT_IN, Profile
@@ -113,8 +113,10 @@ def text_files(
 ) -> Iterator[tuple[str, bytes]]:
     """The files of a text form: their paths, with slashes, and contents. The last one is `session.json`.
 
-    `public` writes `[REDACTED]` for secrets and leaves out the command lines of peers.
+    `public` writes `[REDACTED]` for secrets and leaves out the command lines of peers. What has crossed hops is left
+    out: when an adapter says something to its service beside its calls is timing, and would differ from run to run.
     """
+    frames = (frame for frame in frames if not is_hop(frame.peer))
     order = list(header.settings.get("peers", header.peers))
     content = _Content(profile, body)
     yield from _Writer(body, profile, public=public).files(header, laid(frames, peers=order, content=content))
