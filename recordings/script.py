@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from recordings.columns import Told
-from recordings.frame import Frame, is_hop
+from recordings.frame import HOP, Frame
 from recordings.profile import Consumption, Profile, consumption
 from recordings.views import inline_body
 
@@ -220,7 +220,7 @@ class Script:
 
     def _see(self, frame: Told) -> None:
         way = frame.way
-        if is_hop(frame.peer):
+        if frame.peer is not None and HOP in frame.peer:
             # What an adapter says to its service is its own business.
             return
         if way == "core>":

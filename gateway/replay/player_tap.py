@@ -14,7 +14,7 @@ from gateway.replay.player import Asked
 from gateway.replay.playing import Playing
 from gateway.replay.rewire import read_head, under_id
 from gateway.replay.shelf import Said, Seating
-from recordings.frame import is_hop
+from recordings.frame import HOP
 from recordings.header import PeerFacts
 from transports.base import Id
 
@@ -93,7 +93,7 @@ class PlayerTap:
         parent: int | None = None, op: int | None = None,
     ) -> None:  # fmt: skip
         """Let the player see a frame. A fault of the player is told; who waits for an answer is given one."""
-        if is_hop(peer):
+        if HOP in peer:
             return
         try:
             self._see(seq, kind, way, body, peer, re, method, name, lane, parent, op)
