@@ -10,12 +10,18 @@ from collections.abc import Callable
 
 from adapters import kit
 from adapters.database import urls
+from adapters.database.catalog_duckdb import DuckDBCatalog
+from adapters.database.catalog_postgres import PostgresCatalog
 from adapters.database.catalog_sqlite import SQLiteCatalog
 from adapters.database.engine import Catalog, Engine
 from adapters.database.hop import Played, over
 from adapters.database.sqlite import SQLite
 
-_CATALOGS: dict[str, Callable[[], Catalog]] = {"sqlite": SQLiteCatalog}
+_CATALOGS: dict[str, Callable[[], Catalog]] = {
+    "sqlite": SQLiteCatalog,
+    "duckdb": DuckDBCatalog,
+    "postgres": PostgresCatalog,
+}
 """The words of each engine that is served."""
 
 
@@ -42,10 +48,8 @@ def open_url(given: str, *, writable: bool, hops: kit.Hops | None = None) -> tup
 
 
 def _played(target: urls.Target, hops: kit.Hops, *, writable: bool) -> Engine:
-    catalog = _CATALOGS.get(target.engine)
-    if catalog is None:
-        raise kit.ToolError("invalid_request", f"scheme: {target.engine} is not served yet")
-    return Played(hops, target.name, kind=target.engine, writable=writable, catalog=catalog())
+    catalog = _CATALOGS[target.engine]()
+    return Played(hops, target.name, kind=target.engine, writable=writable, catalog=catalog)
 
 
 def _engine(target: urls.Target, *, writable: bool) -> Engine:

@@ -161,11 +161,19 @@ def test_a_host_that_wants_nothing_gets_the_engine_itself(tmp_path: Path) -> Non
     run(main())
 
 
-def test_no_file_is_opened_for_a_host_that_plays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("sqlite:///{folder}/absent.db", "sqlite"),
+        ("duckdb:///{folder}/absent.db", "duckdb"),
+        ("postgresql://somebody@host.invalid/absent", "postgres"),
+    ],
+)
+def test_nothing_is_opened_for_a_host_that_plays(tmp_path: Path, url: str, kind: str) -> None:
     async def main() -> None:
-        name, engine = open_url(f"sqlite:///{tmp_path}/absent.db", writable=False, hops=kit.Hops("play"))
-        assert (name, engine.kind) == ("absent", "sqlite")
-        assert list(tmp_path.iterdir()) == []
+        given = url.format(folder=tmp_path)
+        name, engine = open_url(given, writable=False, hops=kit.Hops("play"))
+        assert (name, engine.kind, list(tmp_path.iterdir())) == ("absent", kind, [])
 
     run(main())
 
