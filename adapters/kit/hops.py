@@ -26,6 +26,8 @@ class Hops:
         self._send: Callable[[bytes], None] | None = None
         self._unsent: list[bytes] = []
         """What was said before the host had said anything."""
+        self.has_left = False
+        """Whether the host has gone: nobody hears what is said, nor answers."""
         self._ears: dict[str, Hear] = {}
 
     @classmethod
@@ -60,13 +62,16 @@ class Hops:
 
     # What the session calls.
 
-    def connect(self, send: Callable[[bytes], None] | None) -> None:
-        """The host is there and takes messages; with None it has gone."""
-        self._send = send
-        if send is not None:
-            unsent, self._unsent = self._unsent, []
-            for message in unsent:
-                send(message)
+    def connect(self, send: Callable[[bytes], None]) -> None:
+        """The host is there and takes messages."""
+        self._send, self.has_left = send, False
+        unsent, self._unsent = self._unsent, []
+        for message in unsent:
+            send(message)
+
+    def left(self) -> None:
+        """The host has gone."""
+        self._send, self.has_left = None, True
 
     def heard(self, params: bytes) -> None:
         """The host says what a service has said. Raises `msgspec.DecodeError`."""
@@ -79,7 +84,7 @@ class Hops:
         message = jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing))
         if self._send is not None:
             self._send(message)
-        elif self.mode is not None:
+        elif self.mode is not None and not self.has_left:
             self._unsent.append(message)
 
 

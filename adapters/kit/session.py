@@ -51,6 +51,7 @@ class Session:
     def closed(self, fault: TransportError | None) -> None:
         """Cancel what is running: nobody is there to be answered."""
         self.gone.set()
+        self.app.hops.left()
         self.stop()
 
     # What whoever serves calls.

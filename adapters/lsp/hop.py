@@ -94,16 +94,21 @@ class _Silent:
         hops.listen(hop, self._hear)
 
     def send(self, body: bytes) -> None:
-        """Tell the host what would be sent."""
-        if not self._is_closed:
+        """Tell the host what would be sent. Without a host the server has gone too: nothing would answer."""
+        if self._hops.has_left:
+            self._loop.call_soon(self._end, Ended("has gone with the host"))
+        elif not self._is_closed:
             self._hops.out(self._hop, body)
 
     async def close(self) -> None:
         """Listen no longer."""
+        self._end(Ended("was closed", 0))
+
+    def _end(self, why: Ended) -> None:
         if not self._is_closed:
             self._is_closed = True
             self._hops.listen(self._hop, None)
-            self._listener.ended(Ended("was closed", 0))
+            self._listener.ended(why)
 
     def _hear(self, body: bytes) -> None:
         # As from a process, never in the middle of what a call is doing.

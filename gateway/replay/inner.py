@@ -35,9 +35,15 @@ class PlayedInner:
         *,
         later: Callable[[float, Callable[[], None]], Timer],
         patience_s: float,
+        failed: Callable[[Exception], None],
     ) -> None:
-        """`players` makes the player of a hop, asked once for each; `later` has something called after seconds."""
+        """`players` makes the player of a hop, asked once for each; `later` has something called after seconds.
+
+        `failed` is told of what goes wrong in the replay itself.
+        """
         self._hops = hops
+        self._failed = failed
+        self._is_over = False
         self._players = players
         self._later = later
         self._patience_s = patience_s
@@ -45,6 +51,14 @@ class PlayedInner:
 
     def heard(self, hop: str, said: Said) -> None:
         """The adapter has said something to a service."""
+        if self._is_over:
+            return
+        try:
+            self._hear(hop, said)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the session goes on
+            self._failed(fault)
+
+    def _hear(self, hop: str, said: Said) -> None:
         played = self._played.get(hop)
         if played is None:
             say = partial(self._hops.say, hop)
@@ -59,6 +73,7 @@ class PlayedInner:
 
     def end(self) -> None:
         """Nobody waits any more."""
+        self._is_over = True
         for played in self._played.values():
             played.end()
 

@@ -187,7 +187,7 @@ class ReplayWorld(World):
             )
 
         patience_s = options.patience_s * HOP_PATIENCE
-        inner = PlayedInner(peer.hops, player, later=self.later, patience_s=patience_s)
+        inner = PlayedInner(peer.hops, player, later=self.later, patience_s=patience_s, failed=playing.failed)
         peer.hops.inner = inner
         self._inner.setdefault(playing, []).append(inner)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -33,6 +33,7 @@ class Run:
         self.core.calls()
         self.call = self.service.gets("tools/call")
         self.inner: PlayedInner | None = None
+        self.faults: list[Exception] = []
         hops = self.service.wire.peer.hops
         if before is not None and hops is not None:
             source = Held(before.frames)
@@ -42,7 +43,9 @@ class Run:
                 return Player(Recollection(script), strength="causal")
 
             later = self.desk.host.later
-            self.inner = hops.inner = PlayedInner(hops, player, later=later, patience_s=PATIENCE_S)
+            self.inner = hops.inner = PlayedInner(
+                hops, player, later=later, patience_s=PATIENCE_S, failed=self.faults.append
+            )
 
     def out(self, message: Message) -> list[Message]:
         """The adapter says something; what it is given for it."""
@@ -201,3 +204,25 @@ def test_a_cancel_is_timing_and_is_not_waited_for(first: bool) -> None:
     assert run.out(ask(1, HOVER, line=1)) == [{"id": 1, "error": {"code": -32800, "message": "cancelled"}}]
     assert run.out(cancel) == []
     assert run.told == []
+
+
+def test_a_fault_of_the_replay_is_told_and_is_no_fault_of_the_adapter() -> None:
+    run = Run(Run())
+    assert run.inner is not None
+
+    def breaks(hop: str) -> Player:
+        raise RuntimeError(hop)
+
+    cast("Any", run.inner)._players = breaks
+    assert run.out(ask(1, HOVER)) == []
+    assert [str(fault) for fault in run.faults] == ["lsp:ty"]
+    run.service.answers(run.call, {"content": []})
+    assert run.core.gets()["result"] == {"content": []}
+
+
+def test_nothing_is_answered_once_the_session_is_over() -> None:
+    run = Run(recorded())
+    run.out(say(OPEN, uri="a"))
+    assert run.inner is not None
+    run.inner.end()
+    assert run.out(ask(1, HOVER, line=1)) == []

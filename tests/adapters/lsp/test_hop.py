@@ -1,0 +1,109 @@
+"""Language servers as hops: what crosses is told, and a host stands in for one that is not installed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from adapters import kit
+from adapters.kit.hops import Hops
+from adapters.lsp.channel import Channel, Ended, Listener
+from adapters.lsp.hop import reach_over
+from adapters.lsp.reach import start_process
+from adapters.lsp.servers import Server
+
+SERVER = Server(name="x", program="no-such-program", languages={".x": "x"})
+HELLO, WORLD = b'{"jsonrpc":"2.0","method":"hello"}', b'{"jsonrpc":"2.0","method":"world"}'
+
+
+class Ear:
+    """Who listens to a server."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.why: list[Ended] = []
+
+    def message(self, body: bytes) -> None:
+        self.heard.append(body)
+
+    def ended(self, why: Ended) -> None:
+        self.why.append(why)
+
+
+class Echo:
+    """A server that says the world to whatever it hears."""
+
+    pid = 7
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.got: list[bytes] = []
+
+    def send(self, body: bytes) -> None:
+        self.got.append(body)
+        self._listener.message(WORLD)
+
+    async def close(self) -> None:
+        self._listener.ended(Ended("was closed", 0))
+
+
+async def echo(server: Server, root: str, listener: Listener) -> Channel:
+    return Echo(listener)
+
+
+def connected(mode: Any) -> tuple[Hops, list[dict[str, Any]]]:
+    """Hops, and what their host is told."""
+    hops, told = kit.Hops(mode), list[dict[str, Any]]()
+    hops.connect(lambda message: told.append(json.loads(message)["params"]))
+    return hops, told
+
+
+def test_what_crosses_is_told_in_order_and_reaches_who_it_is_for() -> None:
+    async def main() -> None:
+        (hops, told), ear = connected("record"), Ear()
+        channel = await reach_over(hops, echo)(SERVER, "/", ear)
+        channel.send(HELLO)
+        await channel.close()
+        assert [(each["hop"], each["way"], each["message"]["method"]) for each in told] == [
+            ("lsp:x", "out", "hello"),
+            ("lsp:x", "in", "world"),
+        ]
+        assert (ear.heard, [each.how for each in ear.why], channel.pid) == ([WORLD], ["was closed"], 7)
+
+    asyncio.run(main())
+
+
+def test_a_host_stands_in_for_a_server_that_is_not_installed() -> None:
+    async def main() -> None:
+        (hops, told), ear = connected("play"), Ear()
+        channel = await reach_over(hops)(SERVER, "/", ear)
+        channel.send(HELLO)
+        assert [each["message"]["method"] for each in told] == ["hello"]
+        hops.heard(b'{"hop":"lsp:x","way":"in","message":%b}' % WORLD)
+        assert ear.heard == []
+        await asyncio.sleep(0)
+        assert ear.heard == [WORLD]
+        await channel.close()
+        await channel.close()
+        hops.heard(b'{"hop":"lsp:x","way":"in","message":%b}' % WORLD)
+        await asyncio.sleep(0)
+        assert (len(ear.heard), len(ear.why)) == (1, 1)
+
+    asyncio.run(main())
+
+
+def test_a_server_that_is_played_has_gone_when_the_host_has() -> None:
+    async def main() -> None:
+        (hops, told), ear = connected("play"), Ear()
+        channel = await reach_over(hops)(SERVER, "/", ear)
+        hops.left()
+        channel.send(HELLO)
+        await asyncio.sleep(0)
+        assert ([each.how for each in ear.why], told) == (["has gone with the host"], [])
+
+    asyncio.run(main())
+
+
+def test_a_host_that_wants_nothing_changes_nothing() -> None:
+    assert reach_over(kit.Hops()) is start_process
