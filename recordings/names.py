@@ -37,7 +37,7 @@ _BEFORE_TOKEN = set_of(
 _AFTER = set_of(
     "type types count counts limit limits length size budget usage name names url uri endpoint endpoints "
     "server servers policy consent ttl expiry expires expiration format required supported methods "
-    "algorithm algorithms scope scopes index position offset kind rate enabled domain"
+    "algorithm algorithms scope scopes index position offset kind rate enabled domain modifier modifiers"
 )
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 

@@ -79,6 +79,13 @@ def _parts(peer: PeerConfig, path: KeyPath, report: Report) -> None:
         report.mistake(
             (*path, "dialect"), "is `pi`, which speaks neither a modern `era` nor a modern `version`"
         )
+    if peer.hops and peer.dialect == "pi":
+        report.mistake((*path, "hops"), "is for adapters that speak `mcp`, and `dialect` is `pi`")
+    if peer.hops and peer.scope == "shared":
+        report.mistake(
+            (*path, "hops"),
+            'needs `scope = "session"`: what a shared peer says to its service is part of no one session',
+        )
     for header, value in peer.headers.items():
         if not HEADER_NAME.fullmatch(header):
             report.mistake((*path, "headers", header), "is not the name of a header")
@@ -110,7 +117,10 @@ def _url(peer: PeerConfig, path: KeyPath, report: Report) -> None:
 
 def _belongs(peer: PeerConfig, way: str, path: KeyPath, report: Report) -> None:
     """Tell settings that the peer's way of being reached has no use for: they would be ignored in silence."""
-    only = {"env": "command", "inherit_env": "command", "cwd": "command", "headers": "url", "oauth": "url"}
+    only = {
+        "env": "command", "inherit_env": "command", "cwd": "command", "hops": "command",
+        "headers": "url", "oauth": "url",
+    }  # fmt: skip
     for key, owner in only.items():
         if getattr(peer, key) and way != owner:
             report.mistake((*path, key), f"belongs to a peer with `{owner}`, this one has `{way}`")

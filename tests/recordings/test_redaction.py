@@ -81,6 +81,7 @@ HARMLESS_NAMES = [
     "tokens_used",
     "secretary",
     "tokenType",
+    "tokenModifiers",
     "token_type",
     "token_endpoint",
     "token_url",

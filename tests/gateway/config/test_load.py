@@ -174,6 +174,19 @@ keys = ["badge", "params"]
             "3: `peers.db.env` belongs to a peer with `command`, this one has `url`",
         ),
         (
+            '[peers.db]\nurl = "http://x/"\nhops = true',
+            "3: `peers.db.hops` belongs to a peer with `command`, this one has `url`",
+        ),
+        (
+            '[peers.db]\ncommand = ["x"]\ndialect = "pi"\nhops = true',
+            "4: `peers.db.hops` is for adapters that speak `mcp`, and `dialect` is `pi`",
+        ),
+        (
+            '[peers.db]\ncommand = ["x"]\nscope = "shared"\nhops = true',
+            '4: `peers.db.hops` needs `scope = "session"`: what a shared peer says to its service is part of no one '
+            "session",
+        ),
+        (
             '[peers.db]\nurl = "wss://x/"\noauth = {}',
             "3: `peers.db.oauth` belongs to an HTTP peer, this one is a websocket",
         ),
