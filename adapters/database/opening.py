@@ -11,6 +11,7 @@ from collections.abc import Callable
 from adapters import kit
 from adapters.database import urls
 from adapters.database.catalog_duckdb import DuckDBCatalog
+from adapters.database.catalog_mysql import MySQLCatalog
 from adapters.database.catalog_postgres import PostgresCatalog
 from adapters.database.catalog_sqlite import SQLiteCatalog
 from adapters.database.engine import Catalog, Engine
@@ -20,6 +21,7 @@ from adapters.database.sqlite import SQLite
 _CATALOGS: dict[str, Callable[[], Catalog]] = {
     "sqlite": SQLiteCatalog,
     "duckdb": DuckDBCatalog,
+    "mysql": MySQLCatalog,
     "postgres": PostgresCatalog,
 }
 """The words of each engine that is served."""
