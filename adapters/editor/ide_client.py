@@ -12,27 +12,24 @@ import os
 import secrets
 import shutil
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from adapters import kit
 from adapters.editor import ide_lock
+from adapters.editor import ide_reading as reading
+from adapters.editor.ide_reading import Message, Result
 from adapters.editor.ide_server import HEADER
 from adapters.editor.root import Root
 from adapters.editor.rpc import ANSWER_S, gone
-from adapters.editor.shapes import Files, OnEvent, OpenFile, Problem, Selection, Verdict
-from adapters.lsp.uris import path_of
+from adapters.editor.shapes import Files, OnEvent, Problem, Selection, Verdict
 from transports.base import Origin, TransportError
 from transports.ws_client import connect_websocket
 from transports.ws_link import WebSocketLink
 
 VERSION: Final = "2024-11-05"
 """The revision of MCP that plugins speak, whatever they are asked for."""
-_SEVERITIES: Final[dict[Any, Literal["error", "warning", "info", "hint"]]] = {
-    1: "error", 2: "warning", 3: "info", 4: "hint",
-    "error": "error", "warning": "warning", "information": "info", "info": "info", "hint": "hint",
-}  # fmt: skip
 Json = dict[str, Any]
 
 
@@ -43,7 +40,7 @@ class IdeEditor:
         self._root, self._on_event, self._directory = root, on_event, directory
         self._link: WebSocketLink | None = None
         self._connecting = asyncio.Lock()
-        self._pending: dict[int, asyncio.Future[Json]] = {}
+        self._pending: dict[int | str | None, asyncio.Future[Message]] = {}
         self._count = 0
         self._name = ""
 
@@ -52,19 +49,19 @@ class IdeEditor:
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """Take one message of the plugin."""
         try:
-            message = msgspec.json.decode(data, type=dict[str, Any])
-        except msgspec.DecodeError:
+            message = msgspec.json.decode(data, type=Message)
+        except (msgspec.DecodeError, RecursionError):
             return
-        params = message.get("params")
-        if "method" in message and "id" not in message:
-            self._told(message["method"], cast("Json", params) if isinstance(params, dict) else {})
-        elif "method" in message:
-            error = {"code": -32601, "message": "nothing is served here"}
-            self._send({"id": message["id"], "error": error})
-        else:
-            waiting = self._pending.get(message.get("id", 0))
+        params = message.params
+        if message.method is None:
+            waiting = self._pending.get(message.id)
             if waiting is not None and not waiting.done():
                 waiting.set_result(message)
+        elif message.id is not None:
+            error = {"code": -32601, "message": "nothing is served here"}
+            self._send({"id": message.id, "error": error})
+        elif isinstance(params, dict):
+            self._told(message.method, cast("Json", params))
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """What is no message is passed over."""
@@ -92,10 +89,10 @@ class IdeEditor:
 
     async def selection(self) -> Selection | None:
         """What is selected now, else what was selected last."""
-        current = self._selection(_object(await self._call("getCurrentSelection")))
+        current = reading.selection((await self._call("getCurrentSelection")).table, self._root)
         if current is not None and current.content:
             return current
-        latest = self._selection(_object(await self._call("getLatestSelection")))
+        latest = reading.selection((await self._call("getLatestSelection")).table, self._root)
         if latest is not None and latest.content:
             latest.is_current = False
             return latest
@@ -103,50 +100,26 @@ class IdeEditor:
 
     async def open_files(self) -> Files:
         """What is open."""
-        found = _object(await self._call("getOpenEditors"))
-        tabs = cast("list[Json]", found.get("tabs") or found.get("editors") or [])
-        told: list[OpenFile] = []
-        for tab in tabs:
-            path = tab.get("fileName") or tab.get("filePath") or path_of(str(tab.get("uri", "")))
-            if (shown := self._root.shown(str(path))) is None:
-                continue
-            is_active = tab.get("isActive") is True
-            told.append(
-                OpenFile(
-                    path=shown,
-                    language=str(tab.get("languageId", "")),
-                    modified=tab.get("isDirty") is True,
-                    visible=is_active,
-                    active=is_active,
-                )
-            )
-        return Files(told, len(tabs) - len(told))
+        return reading.files((await self._call("getOpenEditors")).table, self._root)
 
     async def diagnostics(self, path: str) -> list[Problem]:
         """What is wrong in a file, or in all that are open."""
         given: Json = {"uri": Path(self._root.absolute(path)).as_uri()} if path else {}
-        found: Any = _value(await self._call("getDiagnostics", **given))
-        items: Any = cast("Json", found).get("diagnostics", []) if isinstance(found, dict) else found
-        told: list[Problem] = []
-        for item in cast("list[Json]", items):
-            where = item.get("uri") or item.get("filePath") or given.get("uri", "")
-            if (shown := self._root.shown(path_of(str(where)))) is not None:
-                inner = cast("list[Json]", item.get("diagnostics", [item]))
-                told += [_problem(shown, each) for each in inner]
-        return told
+        found = (await self._call("getDiagnostics", **given)).value
+        return reading.problems(found, given.get("uri", ""), self._root)
 
     async def open_file(self, path: str, line: int, column: int, end_line: int) -> None:
         """Show a file. Plugins know no column."""
         del column
         lines = {"startLine": line, "endLine": end_line or line} if line else {}
         await self._call(
-            "openFile", filePath=self._root.absolute(path), preview=False, makeFrontmost=True, **lines
+            "openFile", filePath=self._root.file(path), preview=False, makeFrontmost=True, **lines
         )
 
     async def save_file(self, path: str) -> bool:
         """Save a file that is open; whether there was anything to save."""
         where = self._root.absolute(path)
-        state = _object(await self._call("checkDocumentDirty", filePath=where))
+        state = (await self._call("checkDocumentDirty", filePath=where)).table
         if not state.get("success"):
             raise kit.ToolError("invalid_request", f"{path} is not open in the editor")
         if state.get("isDirty"):
@@ -155,14 +128,14 @@ class IdeEditor:
 
     async def show_diff(self, path: str, text: str, *, save: bool) -> Verdict:
         """Propose a text for a file and wait for the person; write the file once it is accepted, if that is wanted."""
-        where = self._root.absolute(path)
-        if _object(await self._call("checkDocumentDirty", filePath=where)).get("isDirty"):
+        where = self._root.file(path)
+        if (await self._call("checkDocumentDirty", filePath=where)).table.get("isDirty"):
             raise kit.ToolError("invalid_request", f"{path} has changes that are not saved: save it first")
         before = _content(where)
         tab = f"{os.path.basename(path)} [proposal {self._count}]"
         given = {"old_file_path": where, "new_file_path": where, "new_file_contents": text, "tab_name": tab}
         try:
-            said = _texts(await self._call("openDiff", within_s=None, **given))
+            said = (await self._call("openDiff", within_s=None, **given)).texts
         except asyncio.CancelledError:
             with contextlib.suppress(kit.ToolError):
                 await asyncio.shield(self._call("close_tab", tab_name=tab))
@@ -189,37 +162,24 @@ class IdeEditor:
     # The connection.
 
     def _told(self, method: str, params: Json) -> None:
-        if method == "selection_changed" and (selection := self._selection(params)) is not None:
+        if method == "selection_changed" and (selection := reading.selection(params, self._root)) is not None:
             self._on_event("selection_changed", msgspec.to_builtins(selection))
         elif (
             method == "at_mentioned"
             and (path := self._root.shown(str(params.get("filePath", "")))) is not None
         ):
-            first, last = _number(params.get("lineStart")), _number(params.get("lineEnd"))
+            first, last = reading.number(params.get("lineStart")), reading.number(params.get("lineEnd"))
             self._on_event("mentioned", {"path": path, "start_line": first + 1, "end_line": last + 1})
 
-    def _selection(self, found: Json) -> Selection | None:
-        path = self._root.shown(str(found.get("filePath", "")))
-        if path is None or not isinstance(found.get("selection"), dict):
-            return None
-        start, end = (cast("Json", found["selection"].get(name) or {}) for name in ("start", "end"))
-        return Selection(
-            path=path,
-            start_line=_number(start.get("line")) + 1,
-            start_column=_number(start.get("character")) + 1,
-            end_line=_number(end.get("line")) + 1,
-            end_column=_number(end.get("character")) + 1,
-            content=str(found.get("text") or ""),
-        )
-
-    async def _call(self, tool: str, *, within_s: float | None = ANSWER_S, **arguments: Any) -> Json:
+    async def _call(self, tool: str, *, within_s: float | None = ANSWER_S, **arguments: Any) -> Result:
         await self._connected()
         answer = await self._request("tools/call", {"name": tool, "arguments": arguments}, within_s)
-        if answer.get("isError"):
-            raise kit.ToolError("io", f"the editor refuses: {' '.join(_texts(answer))[:500]}")
-        return answer
+        result = reading.shaped(answer, Result)
+        if result.is_error:
+            raise reading.refusal(" ".join(result.texts))
+        return result
 
-    async def _request(self, method: str, params: Json, within_s: float | None) -> Json:
+    async def _request(self, method: str, params: Json, within_s: float | None) -> Any:
         self._count += 1
         number = self._count
         waiting = self._pending[number] = asyncio.get_running_loop().create_future()
@@ -234,9 +194,9 @@ class IdeEditor:
             raise
         finally:
             self._pending.pop(number, None)
-        if "error" in answer:
-            raise kit.ToolError("io", f"the editor refuses: {answer['error'].get('message', '')}")
-        return cast("Json", answer.get("result") or {})
+        if answer.error is not None:
+            raise reading.refusal(answer.error)
+        return answer.result
 
     async def _connected(self) -> None:
         async with self._connecting:
@@ -277,43 +237,6 @@ class IdeEditor:
             self._link.send(msgspec.json.encode({"jsonrpc": "2.0", **message}))
 
 
-def _texts(result: Json) -> list[str]:
-    blocks = cast("list[Json]", result.get("content") or [])
-    return [str(block["text"]) for block in blocks if block.get("type") == "text" and "text" in block]
-
-
-def _value(result: Json) -> Any:
-    """The JSON in the text of a result."""
-    texts = _texts(result)
-    try:
-        values = [msgspec.json.decode(text) for text in texts]
-    except msgspec.DecodeError:
-        raise kit.ToolError("io", "the editor has answered what is no JSON") from None
-    return values[0] if len(values) == 1 else values
-
-
-def _object(result: Json) -> Json:
-    value = _value(result)
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _problem(path: str, found: Json) -> Problem:
-    place = cast("Json", cast("Json", found.get("range") or {}).get("start") or found)
-    severity = found.get("severity")
-    return Problem(
-        path=path,
-        line=_number(place.get("line")) + 1,
-        column=_number(place.get("character")) + 1,
-        severity=_SEVERITIES.get(severity.lower() if isinstance(severity, str) else severity, "error"),
-        message=str(found.get("message", "")),
-        source=str(found.get("source") or ""),
-    )
-
-
 def _content(path: str) -> bytes | None:
     try:
         return Path(path).read_bytes()
@@ -325,6 +248,7 @@ def _replace(path: str, text: str) -> None:
     """Write a file at once. Raises `kit.ToolError`."""
     made = os.path.join(os.path.dirname(path), f".tieline-{secrets.token_hex(8)}")
     try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(made, "xb") as file:
             file.write(text.encode("utf-8", "surrogateescape"))
         if os.path.exists(path):

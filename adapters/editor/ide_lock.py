@@ -78,5 +78,7 @@ def find(directory: str, root: str) -> list[tuple[int, Lock]]:
 
 def _meet(one: str, other: str) -> bool:
     """Whether a folder is the other one, or lies in it."""
+    if not os.path.isabs(one) or "\0" in one:
+        return False
     first, second = os.path.realpath(one), os.path.realpath(other)
     return os.path.commonpath((first, second)) in (first, second)

@@ -138,9 +138,8 @@ class IdeServer:
         """
         del preview
         if start_text:
-            start_line, end_line = await asyncio.to_thread(
-                _find, self._root.absolute(file_path), start_text, end_text
-            )
+            held = await asyncio.to_thread(self._root.read, file_path)
+            start_line, end_line = _find(held, start_text, end_text)
         await self._editor.open_file(file_path, start_line, 0, end_line)
         return _says(f"Opened file: {file_path}")
 
@@ -269,12 +268,8 @@ class IdeServer:
         return session
 
 
-def _find(path: str, first: str, last: str) -> tuple[int, int]:
+def _find(text: str, first: str, last: str) -> tuple[int, int]:
     """The lines from where one text begins to where the other ends; 0 where they are not found."""
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0, 0
     at = text.find(first)
     if at < 0:
         return 0, 0

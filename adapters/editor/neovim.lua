@@ -25,6 +25,7 @@ end
 
 -- The column of a byte (from 0) of a line, in characters from 1.
 local function column(line, byte)
+  line = line:gsub('%z', '\n') -- functions of Vim take a string with a NUL for a blob
   local index = vim.fn.charidx(line, math.min(byte, #line), 1)
   return (index < 0 and vim.fn.strchars(line) or index) + 1
 end
@@ -35,6 +36,7 @@ end
 
 -- The byte (from 0) of a column in characters from 1.
 local function byte_of(line, col)
+  line = line:gsub('%z', '\n')
   local byte = vim.fn.byteidxcomp(line, col - 1)
   return byte < 0 and #line or byte
 end
@@ -65,6 +67,25 @@ local function load_file(path)
   return buf
 end
 
+-- Tells the person, in no more than one line: a longer one has to be answered by a key.
+local function warn(words)
+  vim.notify(vim.fn.strcharpart(words, 0, math.max(vim.o.columns - 20, 20)), vim.log.levels.WARN)
+end
+
+-- What of a file changes when somebody else writes it.
+local function stamp_of(path)
+  local stat = vim.uv.fs_stat(path)
+  return stat and table.concat({ stat.ino, stat.size, stat.mtime.sec, stat.mtime.nsec }, ' ') or ''
+end
+
+-- Has a buffer without changes of the person's hold what is on the disk, without a question.
+local function refresh(buf)
+  local own = vim.bo[buf].autoread
+  vim.bo[buf].autoread = true
+  pcall(vim.cmd, 'silent! checktime ' .. buf)
+  vim.bo[buf].autoread = own
+end
+
 local function selected()
   local buf = vim.api.nvim_get_current_buf()
   if not is_file(buf) then
@@ -76,7 +97,7 @@ local function selected()
     local text = table.concat(vim.fn.getregion(from, to, { type = mode }), '\n')
     local ranges = vim.fn.getregionpos(from, to, { type = mode })
     local first, last = ranges[1][1], ranges[#ranges][2]
-    local end_line = line_of(buf, last[2])
+    local end_line = line_of(buf, last[2]):gsub('%z', '\n')
     if mode == 'V' then
       text = text .. '\n'
     end
@@ -230,7 +251,7 @@ local function accept(id)
     return
   end
   if not tell('ping', {}) then
-    return vim.notify('The agent has gone: the proposal is not taken over', vim.log.levels.WARN)
+    return warn('The agent has gone: the proposal is not taken over')
   end
   local lines = vim.api.nvim_buf_get_lines(diff.proposed, 0, -1, false)
   local first = vim.api.nvim_buf_call(diff.proposed, function()
@@ -242,20 +263,31 @@ local function accept(id)
   local eol = vim.bo[diff.real].fileformat == 'dos' and '\r\n' or '\n'
   local text = table.concat(lines, eol) .. (#lines > 0 and vim.bo[diff.proposed].endofline and eol or '')
   if vim.api.nvim_buf_get_changedtick(diff.real) ~= diff.tick then
-    vim.notify('The file was changed meanwhile: the proposal is not taken over', vim.log.levels.WARN)
+    warn('The file was changed meanwhile: the proposal is not taken over')
     return decide(id, 'rejected', { reason = 'the file was changed meanwhile' })
   end
   local saved = false
+  if diff.save and diff.stamp ~= stamp_of(vim.api.nvim_buf_get_name(diff.real)) then
+    warn('The file was changed meanwhile: the proposal is not taken over')
+    return decide(id, 'rejected', { reason = 'the file was changed meanwhile' })
+  end
   if diff.save then
+    local before = vim.api.nvim_buf_get_lines(diff.real, 0, -1, false)
+    local had_end = vim.bo[diff.real].endofline
     vim.api.nvim_buf_set_lines(diff.real, 0, -1, false, lines)
     vim.bo[diff.real].endofline = vim.bo[diff.proposed].endofline
     vim.bo[diff.real].fixendofline = false
     vim.bo[diff.real].buflisted = true
     local ok, fault = pcall(vim.api.nvim_buf_call, diff.real, function()
-      vim.cmd('silent write')
+      vim.cmd('silent write ++p')
     end)
     if not ok then
-      return decide(id, 'rejected', { reason = 'it could not be saved: ' .. tostring(fault) })
+      vim.api.nvim_buf_set_lines(diff.real, 0, -1, false, before)
+      vim.bo[diff.real].endofline = had_end
+      vim.bo[diff.real].modified = false
+      local why = tostring(fault):match('E%d+: [^\n]*') or tostring(fault):match('[^\n]*')
+      warn('Not saved: ' .. why)
+      return decide(id, 'rejected', { reason = 'it could not be saved: ' .. why })
     end
     saved = true
   end
@@ -265,6 +297,7 @@ end
 
 function M.show(id, path, text, save)
   local real = load_file(path)
+  refresh(real)
   if vim.bo[real].fileformat == 'dos' then
     text = text:gsub('\r\n', '\n')
   end
@@ -295,6 +328,7 @@ function M.show(id, path, text, save)
     proposed = proposed,
     save = save,
     tick = vim.api.nvim_buf_get_changedtick(real),
+    stamp = stamp_of(path),
   }
   vim.api.nvim_create_autocmd('BufWriteCmd', {
     group = group,

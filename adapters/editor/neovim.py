@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
@@ -27,6 +28,9 @@ LEAVE_S: Final = 2.0
 _EVENTS: Final[frozenset[Event]] = frozenset(
     ("selection_changed", "mentioned", "saved", "diagnostics_changed")
 )
+
+_VIM: Final = re.compile(r"(?:Lua|Error executing lua): .*?(E\d+: )")
+"""Before the number of an error of Vim stands how it came about."""
 
 
 class Neovim:
@@ -80,7 +84,7 @@ class Neovim:
 
     async def open_file(self, path: str, line: int, column: int, end_line: int) -> None:
         """Show a file."""
-        await self._call("open", self._root.absolute(path), line, column, end_line)
+        await self._call("open", self._root.file(path), line, column, end_line)
 
     async def save_file(self, path: str) -> bool:
         """Save a file that is open; whether there was anything to save."""
@@ -91,7 +95,7 @@ class Neovim:
 
     async def show_diff(self, path: str, text: str, *, save: bool) -> Verdict:
         """Propose a text for a file and wait for the person."""
-        where = self._root.absolute(path)
+        where = self._root.file(path)
         if await self._call("is_modified", where):
             raise kit.ToolError("invalid_request", f"{path} has changes that are not saved: save it first")
         self._count += 1
@@ -231,7 +235,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _plain(words: str) -> str:
-    """The last line of an error of Lua that tells what is wrong, without where in our code that was."""
-    first = words.splitlines()[0] if words else "the editor refuses"
-    at = first.rfind("E") if ": E" in first else -1
-    return first[at:] if at >= 0 else first.removeprefix("Lua: ").removeprefix("Error executing lua: ")
+    """What is wrong, of words that may go on to say where in our code that was."""
+    first = words.splitlines()[0] if words else ""
+    told = _VIM.sub(r"\1", first)
+    return told.removeprefix("Lua: ").removeprefix("Error executing lua: ")

@@ -25,14 +25,22 @@ class Root:
             raise kit.ToolError("denied", f"{path!r} is outside of the root {self.path}")
         return real
 
+    def file(self, path: str) -> str:
+        """The real path of a file that is or could be there. Raises `kit.ToolError`.
+
+        A directory has no text, and whoever opens a pipe waits until somebody writes into it.
+        """
+        real = self.absolute(path)
+        if os.path.exists(real) and not os.path.isfile(real):
+            raise kit.ToolError("invalid_request", f"{path} is no regular file")
+        return real
+
     def read(self, path: str) -> str:
         """The text of a file, its line ends as they are; empty where there is none. Raises `kit.ToolError`."""
-        real = self.absolute(path)
+        real = self.file(path)
         try:
             if not os.path.exists(real):
                 return ""
-            if not os.path.isfile(real):
-                raise kit.ToolError("invalid_request", f"{path} is no regular file")
             with open(real, encoding="utf-8", newline="") as file:
                 return file.read()
         except UnicodeDecodeError:
