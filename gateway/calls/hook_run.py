@@ -42,16 +42,15 @@ class Run:
         pipeline: Pipeline,
         *,
         peer_of: Callable[[str], Peer | None],
-        judged: int,
         about: Call,
         done: Callable[[Outcome], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """`judged` is the frame that it is about, `about` the call that waits for it."""
+        """`about` is the call that waits for it, whose frame is the one that is judged."""
         self._session = session
         self._pipeline = pipeline
         self._peer_of = peer_of
-        self._judged = judged
+        self._judged = about.seq
         self._about = about
         self._done = done
         self._failed = failed

@@ -283,12 +283,15 @@ class Hooked:
             self._runs.pop(call, None)
             session.call_failed(call, fault)
 
-        steps = pipeline(POINTS[event], line, data, self.breaker, self._rules())
-        one = Run(
-            session, steps, peer_of=self._peer_of, judged=call.seq, about=call, done=ended, failed=failed
-        )
-        self._runs[call] = one
+        one = self._runs[call] = self._asking(event, line, data, call, ended, failed)
         one.start()
+
+    def _asking(
+        self, event: str, line: list[Hook], data: bytes, about: Call, done: Callable[[Outcome], None],
+        failed: Callable[[Exception], None],
+    ) -> Run:  # fmt: skip
+        steps = pipeline(POINTS[event], line, data, self.breaker, self._rules())
+        return Run(self._session, steps, peer_of=self._peer_of, about=about, done=done, failed=failed)
 
     def left(self, call: Call, reason: str = "the call has ended") -> None:
         """A call has ended or is not waited for: nor are the hooks that are asked about it."""
@@ -309,12 +312,8 @@ class Hooked:
         line = [hook for hook in self.lines.get(event, ()) if hook.owner != asker.peer.name]
         if not line:
             return None
-        steps = pipeline(POINTS[event], line, data, self.breaker, self._rules())
-        seq = asker.seq
-        about = Call(self._session, words.HOST_CALL, b"{}", seq=seq)
-        return Run(
-            self._session, steps, peer_of=self._peer_of, judged=seq, about=about, done=done, failed=failed
-        )
+        about = Call(self._session, words.HOST_CALL, b"{}", seq=asker.seq)
+        return self._asking(event, line, data, about, done, failed)
 
     def tell_of(self, event: str, data: bytes) -> None:
         """Tell every extension that has a hook for it, and is there."""
