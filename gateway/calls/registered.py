@@ -91,9 +91,7 @@ def split(facts: bytes) -> tuple[bytes, Registered | None]:
     Raises:
         msgspec.DecodeError: If the result is of another shape.
     """
-    found = _table.decode(facts)
-    capabilities = _table.decode(found.get("capabilities", b"{}"))
-    experimental = _table.decode(capabilities.get("experimental", b"{}"))
+    found, capabilities, experimental = _opened(facts)
     offer = experimental.pop(OFFER, None)
     if offer is None:
         return facts, None
@@ -111,10 +109,15 @@ def joined(facts: bytes, payload: bytes) -> bytes:
     Raises:
         msgspec.DecodeError: If the result is of another shape.
     """
-    found = _table.decode(facts)
-    capabilities = _table.decode(found.get("capabilities", b"{}"))
-    experimental = _table.decode(capabilities.get("experimental", b"{}"))
+    found, capabilities, experimental = _opened(facts)
     experimental[OFFER] = Raw(payload)
     capabilities["experimental"] = Raw(msgspec.json.encode(experimental))
     found["capabilities"] = Raw(msgspec.json.encode(capabilities))
     return msgspec.json.encode(found)
+
+
+def _opened(facts: bytes) -> tuple[dict[str, Raw], dict[str, Raw], dict[str, Raw]]:
+    """Return the members of an `initialize` result, of its capabilities, and of those that are experimental."""
+    found = _table.decode(facts)
+    capabilities = _table.decode(found.get("capabilities", b"{}"))
+    return found, capabilities, _table.decode(capabilities.get("experimental", b"{}"))

@@ -533,7 +533,7 @@ class Session:
                 return
         elif self._close(request.call) is None:
             return
-        self._tell(request, "response", jsonrpc.response(request.id, result))
+        self._tell(request.core, request.id, request.seq, "response", jsonrpc.response(request.id, result))
 
     def give_call(self, call: Call, result: bytes) -> None:
         """Answer a call with a result that the gateway has made, and record that."""
@@ -544,18 +544,16 @@ class Session:
         if core.era == "modern":
             result = translate.result_to_modern(call.method, result)
         id_: Id = call.core_id  # pyright: ignore[reportAssignmentType]
-        message = jsonrpc.response(id_, result)
-        seq = self.tap.record("response", ">core", message, id=id_, re=call.seq, flags=("synthetic",))
-        core.answer(id_, message, seq)
+        self._tell(core, id_, call.seq, "response", jsonrpc.response(id_, result))
 
     def give_error(self, request: Request, error: bytes) -> None:
         """Answer a request with an error that another one was answered with, and record it; as `give`."""
         if request.call is not None and self._close(request.call) is not None:
-            self._tell(request, "error", jsonrpc.error(request.id, error))
+            self._tell(request.core, request.id, request.seq, "error", jsonrpc.error(request.id, error))
 
-    def _tell(self, request: Request, kind: str, message: bytes) -> None:
-        seq = self.tap.record(kind, ">core", message, id=request.id, re=request.seq, flags=("synthetic",))
-        request.core.answer(request.id, message, seq)
+    def _tell(self, core: Core, id_: Id, re: int, kind: str, message: bytes) -> None:
+        seq = self.tap.record(kind, ">core", message, id=id_, re=re, flags=("synthetic",))
+        core.answer(id_, message, seq)
 
     def deny(self, request: Request, fault: Fault) -> None:
         """Answer a request with a fault, and record both."""
