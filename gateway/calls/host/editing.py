@@ -94,8 +94,8 @@ def _placed(before: str, wanted: list[tuple[str, str]]) -> list[Change]:
         if not old:
             raise EditError("empty", f"`edits[{at}].oldText` is empty")
     is_exact = all(old in before for old, _ in wanted)
-    base = before if is_exact else alike(before)
-    compared = before if is_exact else base
+    likened = alike(before)
+    base = before if is_exact else likened
     found: list[tuple[int, Change]] = []
     for at, (old, new) in enumerate(wanted):
         sought = old if old in base else alike(old)
@@ -105,7 +105,9 @@ def _placed(before: str, wanted: list[tuple[str, str]]) -> list[Change]:
                 "not_found",
                 f"`edits[{at}].oldText` is not in the file; it must be there exactly, with blanks and line ends",
             )
-        times = _times(compared, old, is_exact=is_exact)
+        # What reads alike is ambiguous too, also beside an exact one: a person could not tell which is meant.
+        reading = alike(old)
+        times = likened.count(reading) if reading else base.count(old)
         if times > 1:
             raise EditError(
                 "ambiguous",
@@ -118,13 +120,6 @@ def _placed(before: str, wanted: list[tuple[str, str]]) -> list[Change]:
             raise EditError("overlap", f"`edits[{first}]` and `edits[{second}]` overlap: make one of them")
     changes = [change for _, change in found]
     return changes if is_exact else _whole_lines(before, base, changes)
-
-
-def _times(compared: str, old: str, *, is_exact: bool) -> int:
-    # What reads alike is ambiguous too, also beside an exact one: a person could not tell which is meant.
-    text = alike(compared) if is_exact else compared
-    sought = alike(old)
-    return text.count(sought) if sought else compared.count(old)
 
 
 def _applied(text: str, changes: Sequence[Change], offset: int = 0) -> str:
