@@ -239,7 +239,7 @@ class Conversation:
     def _(self, op: ops.GetMessages, at_ms: int) -> Result:
         seen = context.context(self.tree) if self.tree.leaf is not None else None
         messages = [] if seen is None else seen.messages
-        found, more = page([Raw(encode(said)) for said in messages[op.offset :]], op.limit)
+        found, more = page((Raw(encode(said)) for said in messages[op.offset :]), op.limit)
         return Done(output={"messages": found, "of": len(messages), "more": more})
 
     @_do.register
