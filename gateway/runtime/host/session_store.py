@@ -21,6 +21,7 @@ from gateway.sessions.files import Loaded, StoreError
 from gateway.sessions.format import SessionError, SessionFile
 from gateway.sessions.places import SUFFIX, directory_of
 from gateway.sessions.tree import Tree
+from recordings.files import write_whole
 
 MOST_BYTES: Final = 512 * 1024 * 1024
 """Of a file that is read."""
@@ -69,7 +70,7 @@ class SessionStore:
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             _lock(descriptor, file)
-            _write(descriptor, data)
+            write_whole(descriptor, data)
             os.fsync(descriptor)
             # Not a rename, which would take the place of a file that is there.
             os.link(draft, path)
@@ -97,7 +98,7 @@ class SessionStore:
             why = f"another program has changed the file of the session: `{file}`; reload it first"
             raise StoreError("changed", why)
         try:
-            _write(descriptor, data)
+            write_whole(descriptor, data)
         except OSError:
             # What was written in part is taken back, so that the next line is not the end of a broken one.
             os.ftruncate(descriptor, length)
@@ -156,7 +157,7 @@ class SessionStore:
             length = found.kept
             _to_the_end(descriptor)
             if not found.is_terminated:
-                _write(descriptor, b"\n")
+                write_whole(descriptor, b"\n")
                 length += 1
             return found, length, descriptor
         except SessionError as error:
@@ -174,7 +175,7 @@ class SessionStore:
         try:
             _lock(new, str(path))
             data = b"".join(line + b"\n" for line in found.lines)
-            _write(new, data)
+            write_whole(new, data)
             os.fsync(new)
             draft.replace(path)
             _to_the_end(new)
@@ -257,13 +258,6 @@ def _loaded(path: Path, found: SessionFile) -> Loaded:
     return Loaded(file=str(path), lines=found.lines, notes=notes)
 
 
-def _write(descriptor: int, data: bytes) -> None:
-    """Write all of it at the end."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
 def _to_the_end(descriptor: int) -> None:
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_APPEND)
@@ -297,7 +291,7 @@ def _put_aside(path: Path, torn: bytes) -> None:
         except FileExistsError:
             number += 1
     try:
-        _write(descriptor, torn)
+        write_whole(descriptor, torn)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
