@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,7 +21,7 @@ from gateway.config.model import Config
 from gateway.config.places import state_dir
 from gateway.policy.manifest import ManifestError, coarse, read_manifest
 from gateway.runtime.host.identity import Programs
-from gateway.runtime.host.regular import read_regular
+from gateway.runtime.host.regular import others_may_write, read_regular, replace_private
 
 MOST_BYTES: Final = 1024 * 1024
 """Of one manifest, package or file of settings."""
@@ -149,7 +148,7 @@ def read_trusted(environ: Mapping[str, str] = os.environ) -> list[Trusted]:
     path = trusted_file(environ)
     try:
         data, found = read_regular(path, MOST_BYTES)
-        if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
+        if others_may_write(found):
             raise ConfigError([Mistake(str(path), None, "", "can be written by others: chmod 600 it")])
         return msgspec.json.decode(data, type=_File).trusted
     except FileNotFoundError:
@@ -185,13 +184,5 @@ def trust(added: Sequence[Trusted], environ: Mapping[str, str] = os.environ) -> 
     """
     kept = [one for one in read_trusted(environ) if one.path not in {new.path for new in added}]
     path = trusted_file(environ)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=".extensions-", dir=path.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(_File([*kept, *added])), indent=2) + b"\n")
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
+    replace_private(path, msgspec.json.format(msgspec.json.encode(_File([*kept, *added])), indent=2) + b"\n")
     return path

@@ -7,8 +7,6 @@ Knows nothing of flows.
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
 import time
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -23,6 +21,7 @@ from mcp.shared.auth import (
 from pydantic import BaseModel
 
 from gateway.config.places import state_dir
+from gateway.runtime.host.regular import replace_private
 
 _Record: TypeAlias = msgspec.Raw | msgspec.UnsetType
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -108,15 +107,7 @@ class TokenFile:
     def _save(self, kept: _Kept) -> None:
         """Replace the file whole: a reader sees the old tokens or the new ones."""
         kept.server = self._server
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        try:
-            os.write(fd, msgspec.json.encode(kept))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.replace(draft, self._path)
+        replace_private(self._path, msgspec.json.encode(kept))
 
 
 def _record(model: BaseModel | None) -> _Record:

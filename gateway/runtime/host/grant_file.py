@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Final
 
 from gateway.config.mistakes import ConfigError, Mistake
 from gateway.policy.grants import Grant, Grants, parse_grants, with_grant, without_grants
-from gateway.runtime.host.regular import read_regular
+from gateway.runtime.host.regular import others_may_write, read_regular, replace_private
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of the file: some ten thousand answers."""
@@ -61,7 +60,7 @@ class GrantFile:
                 text, _ = self._text()
             except FileNotFoundError:
                 text = ""
-            self._replace(with_grant(text, grant))
+            replace_private(self.path, with_grant(text, grant).encode())
 
     def forget(self, ids: Iterable[str]) -> None:
         """Take answers out of it; what is not there is gone already.
@@ -71,12 +70,12 @@ class GrantFile:
         """
         with self._alone():
             self.read()
-            self._replace(without_grants(self._text()[0], ids))
+            replace_private(self.path, without_grants(self._text()[0], ids).encode())
 
     def _text(self) -> tuple[str, tuple[int, ...]]:
         """What the file says, and the mark of that very file."""
         data, found = read_regular(self.path, MOST_BYTES)
-        if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
+        if others_may_write(found):
             raise PermissionError(
                 f"`{self.path}` can be written by others, so it allows nothing: chmod 600 it"
             )
@@ -84,18 +83,6 @@ class GrantFile:
             return data.decode(), _mark(found)
         except UnicodeDecodeError as error:
             raise ConfigError([Mistake(str(self.path), None, "", f"is not UTF-8: {error.reason}")]) from error
-
-    def _replace(self, text: str) -> None:
-        handle, name = tempfile.mkstemp(prefix=".grants-", dir=self.path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path)
-        except BaseException:
-            os.unlink(name)
-            raise
 
     @contextmanager
     def _alone(self) -> Generator[None]:
