@@ -154,10 +154,7 @@ class Files:
             HostFault: As `regular`. What was there is still there then.
         """
         target, mode = self._target(path)
-        with self.told(path):
-            parent, name = self.folder.parent(target)
-        with parent, self.told(path):
-            self.check(_join(parent.path, name), path)
+        with self._placed(target, path) as (parent, name):
             temporary = f".tieline-{secrets.token_hex(8)}.tmp"
             handle = os.open(temporary, _NEW, 0o666 if mode is None else 0o600, dir_fd=parent.handle)
             try:
@@ -189,10 +186,7 @@ class Files:
         except HostFault as fault:
             if fault.fault.details.get("errno") != "ENOENT":
                 raise
-        with self.told(path):
-            parent, name = self.folder.parent(path)
-        with parent, self.told(path):
-            self.check(_join(parent.path, name), path)
+        with self._placed(path, path) as (parent, name):
             handle = os.open(name, _NEW, 0o666, dir_fd=parent.handle)
             try:
                 self._pour(handle, iter((data,)))
@@ -206,10 +200,7 @@ class Files:
         Raises:
             HostFault: As `regular`; `EEXIST` if there is something.
         """
-        with self.told(path):
-            parent, name = self.folder.parent(path)
-        with parent, self.told(path):
-            self.check(_join(parent.path, name), path)
+        with self._placed(path, path) as (parent, name):
             os.mkdir(name, dir_fd=parent.handle)
         self.touched = True
 
@@ -237,10 +228,7 @@ class Files:
         Raises:
             HostFault: As `regular`.
         """
-        with self.told(path):
-            parent, name = self.folder.parent(path)
-        with parent, self.told(path):
-            self.check(_join(parent.path, name), path)
+        with self._placed(path, path) as (parent, name):
             mode = os.stat(name, dir_fd=parent.handle, follow_symlinks=False).st_mode
             kind = kind_of(mode)
             if kind == "other":
@@ -257,19 +245,13 @@ class Files:
         Raises:
             HostFault: As `regular`.
         """
-        with self.told(path):
-            parent, name = self.folder.parent(path)
-        with parent, self.told(path):
-            self.check(_join(parent.path, name), path)
+        with self._placed(path, path) as (parent, name):
             found = os.stat(name, dir_fd=parent.handle, follow_symlinks=False)
             if not stat.S_ISREG(found.st_mode):
                 raise not_regular(path, found.st_mode)
             if found.st_nlink > 1:
                 raise several_names(path)
-            with self.told(to):
-                target, new_name = self.folder.parent(to)
-            with target, self.told(to):
-                self.check(_join(target.path, new_name), to)
+            with self._placed(to, to) as (target, new_name):
                 self.stop.look()
                 os.rename(name, new_name, src_dir_fd=parent.handle, dst_dir_fd=target.handle)
         self.touched = True
@@ -293,6 +275,15 @@ class Files:
         with self.regular(path) as opened:
             self.replace(to, pieces(opened))
         return copied
+
+    @contextmanager
+    def _placed(self, path: str, named: str) -> Generator[tuple[Opened, str]]:
+        """Open the folder of something that the call may touch; with the name that this has in it."""
+        with self.told(named):
+            parent, name = self.folder.parent(path)
+        with parent, self.told(named):
+            self.check(_join(parent.path, name), named)
+            yield parent, name
 
     def _target(self, path: str) -> tuple[str, int | None]:
         """Where a file that is to be replaced really lies, and its mode; None if there is none yet."""
