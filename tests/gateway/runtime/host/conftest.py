@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.runtime.host.beneath import Folders
+from gateway.policy.paths import Root
+from gateway.runtime.host.beneath import Folder, Folders
 from tests.gateway.runtime.host.kit import Session, folders_of
 
 
@@ -18,7 +19,15 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def by_kernel() -> bool:
+    """Whether the kernel resolves paths. Modules that want it both ways return `both_ways`."""
     return True
+
+
+@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
+def both_ways(request: pytest.FixtureRequest, tmp_path: Path) -> bool:
+    if request.param and not Folder(Root(id="x", path=str(tmp_path))).by_kernel:
+        pytest.skip("this kernel has no openat2")
+    return request.param
 
 
 @pytest.fixture

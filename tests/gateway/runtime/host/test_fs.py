@@ -19,17 +19,15 @@ from gateway.policy.paths import Root
 from gateway.protocol.capabilities import CallError
 from gateway.protocol.errors import Fault
 from gateway.runtime.host.base import HostFault
-from gateway.runtime.host.beneath import Folder, Folders
+from gateway.runtime.host.beneath import Folders
 from tests.gateway.runtime.host.kit import ALL, Session, folders_of, with_rules
 
 SECRET = "the secret outside"
 
 
-@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
-def by_kernel(request: pytest.FixtureRequest, tmp_path: Path) -> bool:
-    if request.param and not Folder(Root(id="x", path=str(tmp_path))).by_kernel:
-        pytest.skip("this kernel has no openat2")
-    return request.param
+@pytest.fixture
+def by_kernel(both_ways: bool) -> bool:
+    return both_ways
 
 
 @pytest.fixture

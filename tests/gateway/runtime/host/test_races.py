@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 
-from gateway.policy.paths import Root
 from gateway.runtime.host.base import HostFault
-from gateway.runtime.host.beneath import Folder
 from tests.gateway.runtime.host.kit import Session, folders_of
 
 SECRET = "the secret outside"
@@ -28,11 +26,9 @@ FEWEST = 20
 """Tries that an attack takes at least, however slow the machine is."""
 
 
-@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
-def by_kernel(request: pytest.FixtureRequest, tmp_path: Path) -> bool:
-    if request.param and not Folder(Root(id="x", path=str(tmp_path))).by_kernel:
-        pytest.skip("this kernel has no openat2")
-    return request.param
+@pytest.fixture
+def by_kernel(both_ways: bool) -> bool:
+    return both_ways
 
 
 @pytest.fixture
