@@ -18,7 +18,7 @@ from msgspec import Meta
 from gateway.config.lines import json_lines
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report, did_you_mean
 from gateway.config.peer import PeerConfig
-from gateway.config.reading import Field, fields_of, read
+from gateway.config.reading import as_is, fields_of, read
 
 FILE: Final = "extension.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -94,7 +94,7 @@ def read_extension(data: bytes, path: str, check: Check) -> tuple[ExtensionManif
         raise ConfigError([Mistake(path, None, "", "must hold one JSON object")])
     report = Report(file=path, lines=json_lines(text))
     table = _plain(cast(dict[str, object], document), report)
-    manifest = read(ExtensionManifest, table, (), report, _as_it_is)
+    manifest = read(ExtensionManifest, table, (), report, as_is)
     if manifest is not None:
         _check(manifest, report)
         for place, fault in check(manifest):
@@ -102,11 +102,6 @@ def read_extension(data: bytes, path: str, check: Check) -> tuple[ExtensionManif
     if manifest is None or report.mistakes:
         raise ConfigError(report.mistakes)
     return manifest, report.notes
-
-
-def _as_it_is(field: Field, value: object, path: KeyPath) -> object:
-    del field, path
-    return value
 
 
 def _plain(document: dict[str, object], report: Report) -> dict[str, object]:

@@ -63,6 +63,12 @@ def _field(hint: Any) -> Field:
     return Field(hint, base, (described or metas or [None])[0], section, inner if _is_struct(inner) else None)
 
 
+def as_is(field: Field, value: object, path: KeyPath) -> object:
+    """Return a value of a file in which nothing stands for something else. A `Prepare`."""
+    del field, path
+    return value
+
+
 def _is_struct(base: Any) -> bool:
     return isinstance(base, type) and issubclass(base, msgspec.Struct)
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from gateway.config.documents import toml_document
 from gateway.config.mistakes import ConfigError, Report
-from gateway.config.reading import Field, read
+from gateway.config.reading import as_is, read
 from gateway.policy.capability import Need, checked, need_of
 from gateway.policy.decide import Answer, Decision, Facts, answered, decide, not_judged
 from gateway.policy.manifest import Declaration, ManifestError, Standing, declaration
@@ -87,7 +87,7 @@ def parse_cases(text: str, *, file: str) -> list[Case]:
         items = []
     cases: list[Case] = []
     for at, item in enumerate(items):
-        case = read(Case, item, ("cases", at), report, _as_is)
+        case = read(Case, item, ("cases", at), report, as_is)
         if case is None:
             continue
         _check(case, at, report)
@@ -95,11 +95,6 @@ def parse_cases(text: str, *, file: str) -> list[Case]:
     if report.mistakes:
         raise ConfigError(report.mistakes)
     return cases
-
-
-def _as_is(field: Field, value: object, path: object) -> object:
-    del field, path
-    return value
 
 
 def _check(case: Case, at: int, report: Report) -> None:

@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from gateway.config.documents import toml_document
 from gateway.config.mistakes import ConfigError, Mistake, Report
-from gateway.config.reading import read
+from gateway.config.reading import as_is, read
 from gateway.policy.capability import TOOL_MARK, Need
 from gateway.policy.decide import Decision
 from gateway.policy.model import Remembered
@@ -189,7 +189,7 @@ def parse_grants(text: str, *, file: str = "grants.toml") -> Grants:
         items = []
     grants: list[Grant] = []
     for at, item in enumerate(items):
-        grant = read(Grant, item, ("grants", at), report, lambda field, value, path: value)
+        grant = read(Grant, item, ("grants", at), report, as_is)
         if grant is not None:
             _check(grant, at, report)
             grants.append(grant)

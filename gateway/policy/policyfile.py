@@ -17,7 +17,7 @@ from msgspec import Meta
 from gateway.config.documents import toml_document
 from gateway.config.lines import json_lines, plain_json
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report, did_you_mean
-from gateway.config.reading import Field, read
+from gateway.config.reading import as_is, read
 from gateway.policy.capability import METHODS_OF, TOOL_MARK
 from gateway.policy.evidence import WEIGHTS, Losses, Model, Weight, model_fault
 from gateway.policy.model import ANY, PROFILES, Mode, Override, Policy, Profile, Rule
@@ -90,7 +90,7 @@ def read_policy(
     """
     table = dict(document)
     listed = table.pop("rules", [])
-    found = read(PolicyFile, table, place, report, _as_is)
+    found = read(PolicyFile, table, place, report, as_is)
     rules = _rules(listed, (*place, "rules"), report)
     if found is not None:
         _check_lists(found, place, report)
@@ -132,11 +132,6 @@ def _json_document(text: str, report: Report) -> object:
     return document
 
 
-def _as_is(field: Field, value: object, path: KeyPath) -> object:
-    del field, path
-    return value
-
-
 def _rules(listed: object, place: KeyPath, report: Report) -> tuple[Rule, ...]:
     if not isinstance(listed, list):
         report.mistake(place, "must be a list of tables")
@@ -148,7 +143,7 @@ def _rules(listed: object, place: KeyPath, report: Report) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     ids: set[str] = set()
     for at, item in enumerate(items):
-        rule = read(Rule, item, (*place, at), report, _as_is)
+        rule = read(Rule, item, (*place, at), report, as_is)
         if rule is None:
             continue
         if rule.id in ids:
