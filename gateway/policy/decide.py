@@ -106,13 +106,19 @@ def decide(rules: Rules, facts: Facts, *, grants: str = "") -> Decision:
     """Return what may happen. Never raises: what cannot be decided is denied."""
     try:
         return _decide(rules, facts, grants)
-    except BudgetError as fault:
-        return _failed(rules, facts, "limit", str(fault), grants)
     except Exception as fault:  # noqa: BLE001 - whatever it is, nothing is allowed by it
-        return _failed(rules, facts, "error", f"{type(fault).__name__}: {fault}"[:256], grants)
+        return undecided(rules, facts, fault, grants=grants)
 
 
-def _failed(rules: Rules, facts: Facts, reason: str, why: str, grants: str) -> Decision:
+def undecided(rules: Rules, facts: Facts, fault: Exception, *, grants: str = "") -> Decision:
+    """Return the denial of a call that cannot be decided about, or whose facts could not be gathered."""
+    reason, why = "error", f"{type(fault).__name__}: {fault}"[:256]
+    if isinstance(fault, PastFaultError):
+        was = fault.was
+        facts = msgspec.structs.replace(facts, manifest=was.manifest, params_hash=was.params_hash)
+        reason, why = fault.reason, str(fault)
+    elif isinstance(fault, BudgetError):
+        reason, why = "limit", str(fault)
     policy = rules.policy
     return Decision(
         verdict="deny", layer="fault", reason=reason, why=why, mode=policy.mode, profile=policy.profile,
@@ -253,17 +259,6 @@ class PastFaultError(Exception):
         super().__init__(why)
         self.reason = reason
         self.was = was
-
-
-def undecided(rules: Rules, facts: Facts, fault: Exception) -> Decision:
-    """Return the denial of a call whose facts could not be gathered."""
-    if isinstance(fault, PastFaultError):
-        was = fault.was
-        facts = msgspec.structs.replace(facts, manifest=was.manifest, params_hash=was.params_hash)
-        return _failed(rules, facts, fault.reason, str(fault), "")
-    if isinstance(fault, BudgetError):
-        return _failed(rules, facts, "limit", str(fault), "")
-    return _failed(rules, facts, "error", f"{type(fault).__name__}: {fault}"[:256], "")
 
 
 def answered(decision: Decision, answer: Answer) -> Decision:
