@@ -42,6 +42,11 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     env: tuple[str, ...] = ()
 
 
+def can_be_named(name: str) -> bool:
+    """Whether a rule or an answer may speak of this: a capability, or `tool:NAME`."""
+    return name in CAPABILITIES or (name.startswith(TOOL_MARK) and name != TOOL_MARK)
+
+
 def checked(declared: str, method: str, params: Mapping[str, Any]) -> str:
     """Return the derived capability of a call that states one.
 

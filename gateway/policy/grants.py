@@ -20,12 +20,11 @@ from msgspec import Meta
 from gateway.config.documents import toml_document
 from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.reading import as_is, read
-from gateway.policy.capability import TOOL_MARK, Need
+from gateway.policy.capability import TOOL_MARK, Need, can_be_named
 from gateway.policy.decide import Decision
 from gateway.policy.model import Remembered
 from gateway.policy.scope import KINDS, UNLIMITED, Allowed, Scope, faults
 from gateway.protocol.canonical import canonical
-from gateway.protocol.capabilities import CAPABILITIES
 
 MOST_GRANTS: Final = 10_000
 HEAD: Final = """\
@@ -72,10 +71,8 @@ class Grants:
         self._by: dict[tuple[str, str], list[tuple[Grant, str, Allowed | None]]] = {}
         for grant in self.grants:
             place = self._by.setdefault((grant.extension, grant.capability), [])
-            kind = KINDS.get(grant.capability)
-            limited = kind is not None and getattr(grant.within, kind) is not None
             within = None
-            if limited:
+            if grant.within.of(grant.capability) is not None:
                 within = Allowed(grant.capability, [grant.within], wide=grant.verdict == "deny")
             place.append((grant, grant.id, within))
 
@@ -200,8 +197,7 @@ def parse_grants(text: str, *, file: str = "grants.toml") -> Grants:
 
 def _check(grant: Grant, at: int, report: Report) -> None:
     place = ("grants", at)
-    is_tool = grant.capability.startswith(TOOL_MARK) and grant.capability != TOOL_MARK
-    if grant.capability not in CAPABILITIES and not is_tool:
+    if not can_be_named(grant.capability):
         report.mistake((*place, "capability"), "is not a capability")
     for name in ("session", "project"):
         if grant.scope == name and not getattr(grant, name):

@@ -18,7 +18,7 @@ from gateway.config.documents import toml_document
 from gateway.config.lines import json_lines, plain_json
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report, did_you_mean
 from gateway.config.reading import as_is, read
-from gateway.policy.capability import METHODS_OF, TOOL_MARK
+from gateway.policy.capability import METHODS_OF, can_be_named
 from gateway.policy.evidence import WEIGHTS, Losses, Model, Weight, model_fault
 from gateway.policy.model import ANY, PROFILES, Mode, Override, Policy, Profile, Rule
 from gateway.policy.scope import KINDS, UNLIMITED, Scope, pattern_fault
@@ -190,7 +190,7 @@ def _check_lists(found: PolicyFile, place: KeyPath, report: Report) -> None:
 
 
 def _check_capability(name: str, place: KeyPath, report: Report) -> None:
-    if name not in CAPABILITIES and not (name.startswith(TOOL_MARK) and len(name) > len(TOOL_MARK)):
+    if not can_be_named(name):
         report.mistake(place, f"`{name}` is not a capability{did_you_mean(name, CAPABILITIES)}")
 
 
