@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from math import gcd
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -217,8 +217,3 @@ def _shown(total: int, losses: Losses) -> tuple[str, str, str]:
         expected(losses.grant_malicious, losses.grant_benign),
         expected(losses.deny_malicious, losses.deny_benign),
     )
-
-
-def numbers(assessment: Assessment) -> dict[str, Any]:
-    """Return an assessment as plain data, for a frame and a line of the log."""
-    return msgspec.to_builtins(assessment)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gateway.policy.capability import Need
 from gateway.policy.decide import Answer, Decision, Facts, answered, decide, not_judged
-from gateway.policy.evidence import numbers
 from gateway.policy.model import Policy, Rule
 from gateway.policy.record import (
     SCHEMA,
@@ -82,7 +81,7 @@ def test_a_frame_has_every_number_of_the_evidence() -> None:
     decision = decided(changed(Policy(), model=kit.SUSPECT), call())
     assert decision.assessment is not None
     evidence = stored(decision)["evidence"]
-    assert evidence == json.loads(msgspec.json.encode(numbers(decision.assessment)))
+    assert evidence == json.loads(msgspec.json.encode(decision.assessment))
     assert (evidence["prior"], evidence["threshold"], evidence["grants"]) == ("1/2", "2/101", False)
     assert evidence["prior_mn"] == 0
 
