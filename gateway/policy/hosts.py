@@ -156,7 +156,7 @@ class HostPattern:
         return len(self.labels) * 2 + self.whole, int(self.ports is not None)
 
 
-_USUAL: Final = frozenset(("80", "443"))
+_USUAL: Final = frozenset(map(str, PORTS.values()))
 
 
 def _split(text: str) -> tuple[str, str]:

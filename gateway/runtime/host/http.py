@@ -21,7 +21,7 @@ import msgspec
 from gateway.calls.host import http_calls as calls
 from gateway.calls.host.bounds import Bounds
 from gateway.calls.host.unpacking import Unpacker, UnpackError
-from gateway.policy.hosts import HostError, host_of_url
+from gateway.policy.hosts import PORTS, HostError, host_of_url
 from gateway.runtime.host.base import Emit, HostFault, Work, bad_params
 from gateway.runtime.host.dialing import CheckedNetwork, PrivateHosts, Resolve, system_resolve
 
@@ -155,8 +155,7 @@ def _request(hop: calls.Hop, target: str, scheme: str) -> httpcore2.Request:
         f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""
     )
     host, _, port = target.rpartition(":")
-    usual = {"http": "80", "https": "443"}[scheme]
-    headers = [("host", host if port == usual else target), *calls.sent(hop)]
+    headers = [("host", host if int(port) == PORTS[scheme] else target), *calls.sent(hop)]
     if hop.body is not None:
         headers.append(("content-length", str(len(hop.body))))
     elif hop.method in ("POST", "PUT", "PATCH"):
