@@ -21,6 +21,11 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "tieline"
 
 
+def project_dir(config: Config) -> Path:
+    """Return the folder that the configuration lies in, or where we are."""
+    return Path(config.source).parent if config.source else Path.cwd()
+
+
 def recordings_dir(config: Config, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the directory that gets one directory a session. Not created."""
     return Path(config.record.dir) if config.record.dir else state_dir(environ) / "recordings"
@@ -28,8 +33,7 @@ def recordings_dir(config: Config, environ: Mapping[str, str] = os.environ) -> P
 
 def accepted_file(config: Config) -> Path:
     """Return the file of accepted tool definitions; it lies beside the configuration, to be kept with it."""
-    base = Path(config.source).parent if config.source else Path.cwd()
-    return base / ".tieline" / "tools.lock.json"
+    return project_dir(config) / ".tieline" / "tools.lock.json"
 
 
 def grants_file(config: Config) -> Path:

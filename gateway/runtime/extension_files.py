@@ -18,7 +18,7 @@ from gateway.config.discovery import Discovery, Found, discover, places
 from gateway.config.extension_manifest import ExtensionManifest, read_extension
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake
 from gateway.config.model import Config
-from gateway.config.places import state_dir
+from gateway.config.places import project_dir, state_dir
 from gateway.policy.manifest import ManifestError, coarse, read_manifest
 from gateway.runtime.host.identity import Programs
 from gateway.runtime.host.regular import others_may_write, read_regular, replace_private
@@ -62,11 +62,6 @@ class Disk:
         return read_regular(path, MOST_BYTES)[0]
 
 
-def project_of(config: Config) -> Path:
-    """Return the folder of the configuration, or where we are."""
-    return Path(config.source).parent if config.source else Path.cwd()
-
-
 def agent_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the user's agent: `PI_CODING_AGENT_DIR`, or `~/.pi/agent`."""
     given = environ.get("PI_CODING_AGENT_DIR")
@@ -86,7 +81,7 @@ def look_around(config: Config, environ: Mapping[str, str] = os.environ) -> Disc
         return (path, fingerprint(path, manifest, data)) in trusted
 
     return discover(
-        places(extensions.paths, str(project_of(config)), str(agent_folder(environ))),
+        places(extensions.paths, str(project_dir(config)), str(agent_folder(environ))),
         Disk(),
         check=capability_faults,
         trusted=is_trusted,

@@ -11,7 +11,6 @@ import os
 import secrets
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,7 +18,7 @@ import msgspec
 from gateway.calls.host_call import Hosted
 from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.model import Config
-from gateway.config.places import grants_file
+from gateway.config.places import grants_file, project_dir
 from gateway.policy.decide import Decision, Facts
 from gateway.policy.evidence import WHOLE
 from gateway.policy.grants import Grant, Grants, grant_of
@@ -40,8 +39,7 @@ PER_MB: Final = WHOLE // 10
 
 def roots_of(config: Config) -> list[Root]:
     """Return the folders that host calls may be about: those of the configuration, or where it lies."""
-    usual = str(Path(config.source).parent) if config.source else os.getcwd()
-    paths = dict.fromkeys(os.path.realpath(path) for path in config.extensions.roots or [usual])
+    paths = dict.fromkeys(map(os.path.realpath, config.extensions.roots or [str(project_dir(config))]))
     return named_roots(list(paths), folds_case=sys.platform == "darwin")
 
 
