@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway.cli.output import BAD_INPUT, CliError, tell_warning
 from gateway.config import Config, find_config, load
+from gateway.config.load import load_any
 from gateway.config.places import CANDIDATES
 
 
@@ -59,6 +60,15 @@ def config_path(given: Path | None) -> Path:
     return found
 
 
+def any_config(given: Path | None) -> Config:
+    """Read the configuration that was named or that lies here; an empty one where none does.
+
+    Raises:
+        CliError: If the one that was named is not there.
+    """
+    return load_any(config_path(given) if given is not None else find_config(Path.cwd()))
+
+
 def need_peers(config: Config, path: Path | None) -> None:
     """See that a configuration has something to serve.
 
@@ -84,8 +94,7 @@ def load_config(given: Path | None, *, discovers: bool = False) -> Config:
     With `discovers`, or where it says so itself, the extensions that are there are peers of it; then no file need be
     there.
     """
-    config = Config() if discovers and given is None and find_config(Path.cwd()) is None else None
-    config = config or load(config_path(given))
+    config = any_config(given) if discovers else load(config_path(given))
     for note in config.notes:
         tell_warning(note)
     if not (discovers or config.extensions.discover):

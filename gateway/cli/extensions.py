@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from gateway.cli.arguments import any_config
 from gateway.cli.options import ConfigArgument, JsonOption
 from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, console, counted, examples, print_json, table
-from gateway.config import Config, ConfigError, find_config, load
+from gateway.config import Config, ConfigError
 
 if TYPE_CHECKING:
     from gateway.calls.pi.overview import Overview
@@ -83,10 +84,7 @@ def look(given: Path | None) -> tuple[Config, Discovery]:
     """Read the configuration, if there is one, and look for extensions."""
     from gateway.runtime.extension_files import look_around
 
-    path = given or find_config(Path.cwd())
-    if path is not None and not path.exists():
-        raise CliError(f"`{path}` does not exist", code=BAD_INPUT)
-    config = load(path) if path is not None else Config()
+    config = any_config(given)
     return config, look_around(config)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gateway.cli.arguments import any_config
 from gateway.cli.options import JsonOption, RecordingArgument
 from gateway.cli.output import (
     BAD_INPUT,
@@ -21,7 +22,7 @@ from gateway.cli.output import (
     print_json,
     table,
 )
-from gateway.cli.policy_source import configuration, facts_of, need_from, policy_of, read_grants, text_of
+from gateway.cli.policy_source import facts_of, need_from, policy_of, read_grants, text_of
 from gateway.cli.reading import opened, telling
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _add_explain(family: typer.Typer) -> None:
         from gateway.policy.record import x_of
         from gateway.policy.rules import Rules
 
-        settings = configuration(config)
+        settings = any_config(config)
         rules = Rules(policy_of(policy, settings))
         need = need_from(capability, method, settings, paths=path or (), hosts=host or (), env=env or ())
         facts, known = facts_of(
@@ -128,7 +129,7 @@ def _add_test(family: typer.Typer) -> None:
         from gateway.policy.cases import judged, parse_cases, untried
         from gateway.policy.rules import Rules
 
-        made = policy_of(policy, configuration(config))
+        made = policy_of(policy, any_config(config))
         rules = Rules(made)
         outcomes = [judged(case, rules) for case in parse_cases(text_of(cases), file=str(cases))]
         for name in untried(made, outcomes):
@@ -306,7 +307,7 @@ def _add_grants(family: typer.Typer) -> None:
 def _grants_path(config: Path | None, given: Path | None) -> Path:
     from gateway.config.places import grants_file
 
-    return given if given is not None else grants_file(configuration(config))
+    return given if given is not None else grants_file(any_config(config))
 
 
 def _grant_row(grant: Grant) -> tuple[str, ...]:

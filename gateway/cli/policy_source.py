@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from gateway.cli.output import BAD_INPUT, CliError, tell_warning
-from gateway.config import Config, find_config, load
+from gateway.config import Config
 from gateway.config.mistakes import Report
 
 if TYPE_CHECKING:
@@ -32,14 +32,6 @@ def text_of(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise CliError(f"`{path}` cannot be read: {why}", code=BAD_INPUT) from error
-
-
-def configuration(given: Path | None) -> Config:
-    """The configuration that was named, or that lies here; an empty one where there is none."""
-    if given is not None and not given.exists():
-        raise CliError(f"`{given}` does not exist", code=BAD_INPUT)
-    path = given or find_config(Path.cwd())
-    return load(path) if path is not None else Config()
 
 
 def policy_of(file: Path | None, config: Config) -> Policy:
