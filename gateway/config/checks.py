@@ -12,7 +12,8 @@ from gateway.config.peer import PeerConfig
 _SCHEMES = {
     "http": ("http", "sse"), "https": ("http", "sse"), "ws": ("websocket",), "wss": ("websocket",),
 }  # fmt: skip
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What a peer may be called."""
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 FIRST_MODERN = "2026-07-28"
 
@@ -50,7 +51,7 @@ def _either_way(section: object, path: KeyPath, report: Report) -> None:
 
 def _peer(peer: PeerConfig, path: KeyPath, report: Report) -> None:
     name = str(path[-1])
-    if report.peers_at == ("peers",) and not _NAME.fullmatch(name):
+    if report.peers_at == ("peers",) and not NAME.fullmatch(name):
         report.mistake(path, "must be named with up to 64 letters, digits, `_` and `-`")
     ways = [key for key in ("command", "url", "unix") if getattr(peer, key)]
     if len(ways) != 1:

@@ -15,13 +15,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Meta
 
+from gateway.config.checks import NAME
 from gateway.config.lines import json_lines
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report, did_you_mean
 from gateway.config.peer import PeerConfig
 from gateway.config.reading import as_is, fields_of, read
 
 FILE: Final = "extension.json"
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Check: TypeAlias = Callable[["ExtensionManifest"], "list[tuple[KeyPath, str]]"]
 """What is wrong with the capabilities that a manifest states: places, and ends of sentences."""
@@ -127,7 +127,7 @@ def _plain(document: dict[str, object], report: Report) -> dict[str, object]:
 
 
 def _check(manifest: ExtensionManifest, report: Report) -> None:
-    if not _NAME.fullmatch(manifest.name):
+    if not NAME.fullmatch(manifest.name):
         report.mistake(("name",), "must have up to 64 letters, digits, `_` and `-`")
     if not manifest.command or not manifest.command[0]:
         report.mistake(("command",), "must name a program")
