@@ -6,6 +6,7 @@ at the line that it says or at the only other place that fits. Pure.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -115,8 +116,7 @@ def _name(line: str) -> str:
 
 def _lines(text: str) -> list[str]:
     """Lines with their ends, cut at line feeds alone, as patches are."""
-    lines = text.split("\n")
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    return io.StringIO(text, newline="\n").readlines()
 
 
 def _wrong(why: str) -> kit.ToolError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import io
 import re
 from collections.abc import Callable, Iterable
 
@@ -183,5 +184,4 @@ def _check_deleted(step: DocumentChange, found: str | None, path: str) -> None:
 
 def _cut(text: str | None) -> list[str]:
     """Lines with their ends, cut at line feeds alone, as patches are."""
-    lines = (text or "").split("\n")
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    return io.StringIO(text or "", newline="\n").readlines()

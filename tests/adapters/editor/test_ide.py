@@ -25,17 +25,13 @@ from adapters.editor.root import Root
 from adapters.editor.server import build
 from adapters.editor.shapes import Event
 from adapters.kit.testing import Testing
-from tests.adapters.editor.kit import NVIM, Person, eventually, person
+from tests.adapters.editor.kit import NVIM, Person, eventually, named, person
 from tests.adapters.kit_client import run
 from transports.base import Hello, Link, Origin, TransportError
 from transports.ws_client import connect_websocket
 from transports.ws_listener import WebSocketListener
 
 Json = dict[str, Any]
-
-
-def named(ext: Testing, event: str) -> list[Json]:
-    return [log["data"]["data"] for log in ext.logs if log["data"]["event"] == event]
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from adapters.editor.server import build
 from adapters.editor.shapes import Event
 from adapters.kit.testing import Testing
 from adapters.lsp.edits import Change, diff
-from tests.adapters.editor.kit import NVIM, Person, eventually, person
+from tests.adapters.editor.kit import NVIM, Person, eventually, named, person
 from tests.adapters.kit_client import run
 
 Json = dict[str, Any]
@@ -45,10 +45,6 @@ async def desk(folder: Path, dialect: Any = "mcp") -> AsyncGenerator[tuple[Testi
 
 def nobody(event: Event, data: Json) -> None:
     """Listens to no event."""
-
-
-def named(ext: Testing, event: str) -> list[Json]:
-    return [log["data"]["data"] for log in ext.logs if log["data"]["event"] == event]
 
 
 def test_the_selection_is_told_in_characters_while_it_lasts_and_afterwards(tmp_path: Path) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
-from typing import Any
+from functools import partial
 
 import psutil
 import pytest
 
 from adapters import kit
 from adapters.lsp.channel import MAX_BODY_BYTES, Ended, ProcessChannel
+from tests.adapters.kit_client import run as bounded
+
+run = partial(bounded, seconds=40.0)
 
 
 class Notes:
@@ -32,14 +34,6 @@ class Notes:
     async def first(self) -> bytes:
         await asyncio.wait_for(self._news.wait(), 20)
         return self.bodies[0]
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(40):
-            await work
-
-    asyncio.run(bounded())
 
 
 async def started(script: str) -> tuple[ProcessChannel, Notes]:

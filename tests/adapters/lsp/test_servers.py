@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -15,19 +14,13 @@ from adapters import kit
 from adapters.lsp.answer import Limits
 from adapters.lsp.choice import choose
 from tests import tooling
+from tests.adapters.kit_client import run as bounded
 from tests.adapters.lsp.tools import Heard, Json, over, spots
 
+run = partial(bounded, seconds=55.0)
 PATIENT = Limits(answer_s=60.0, whole_s=60.0)
 EMOJI = "😀 e\u0301"
 """Two code units in UTF-16, four in UTF-8; and a letter with a combining mark, which is two characters."""
-
-
-def run(work: Coroutine[Any, Any, None], seconds: float = 55.0) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(seconds):
-            await work
-
-    asyncio.run(bounded())
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ from adapters import kit
 from adapters.lsp.answer import Limits
 from adapters.lsp.channel import Listener
 from adapters.lsp.servers import Server
+from tests.adapters.kit_client import run as bounded
 from tests.adapters.lsp.tools import SILENCE, Heard, Json, Refusal, Scripted, over
 
+run = partial(bounded, seconds=30.0)
 SHORT = Limits(answer_s=0.2, whole_s=0.4)
 OFFERS = {
     "definitionProvider": True,
@@ -44,14 +46,6 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "a.x").write_text("one\ntwo\nthree\n")
     (tmp_path / "b.x").write_text("four\n")
     return tmp_path.resolve()
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await work
-
-    asyncio.run(bounded())
 
 
 ONE: Json = {"path": "a.x", "line": 1, "symbol": "one"}
