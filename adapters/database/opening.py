@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import msgspec
+
 from adapters import kit
-from adapters.database import urls
+from adapters.database import hinting, profiles, urls
 from adapters.database.catalog_duckdb import DuckDBCatalog
 from adapters.database.catalog_mysql import MySQLCatalog
 from adapters.database.catalog_postgres import PostgresCatalog
 from adapters.database.catalog_sqlite import SQLiteCatalog
 from adapters.database.engine import Catalog, Engine
 from adapters.database.hop import Played, over
+from adapters.database.offered import Limits
 from adapters.database.sqlite import SQLite
 
 _CATALOGS: dict[str, Callable[[], Catalog]] = {
@@ -27,11 +30,14 @@ _CATALOGS: dict[str, Callable[[], Catalog]] = {
 """The words of each engine that is served."""
 
 
-def open_url(given: str, *, writable: bool, hops: kit.Hops | None = None) -> tuple[str, Engine]:
+def open_url(
+    given: str, *, writable: bool, password: str = "", hops: kit.Hops | None = None
+) -> tuple[str, Engine]:
     """Open `[NAME=]URL` or `[NAME=]env:VARIABLE`, a variable that holds a URL; return its name too.
 
-    Raises `kit.ToolError` naming the part of the URL that is wrong; what may be a password is not repeated.
-    Under a host that plays the databases behind `hops`, nothing is opened.
+    `password` says where it lies, for a URL that does not. Raises `kit.ToolError` naming the part of the URL that is
+    wrong; what may be a password is not repeated. Under a host that plays the databases behind `hops`, nothing is
+    opened.
     """
     name, text = urls.split_name(given)
     hidden = text.startswith("env:")
@@ -43,6 +49,12 @@ def open_url(given: str, *, writable: bool, hops: kit.Hops | None = None) -> tup
         held, text = urls.split_name(text)
         name = name or held
     target = urls.read(f"{name}={text}" if name else text, hidden=hidden)
+    if password:
+        if target.engine in urls.FILES:
+            raise kit.ToolError("invalid_request", f"password: a {target.engine} file has none")
+        if target.secret or target.password:
+            raise kit.ToolError("invalid_request", "password: the URL says already where it lies")
+        target = msgspec.structs.replace(target, secret=password)
     if hops is not None and hops.is_played:
         return target.name, _played(target, hops, writable=writable)
     engine = _engine(target, writable=writable)
@@ -52,6 +64,48 @@ def open_url(given: str, *, writable: bool, hops: kit.Hops | None = None) -> tup
 def _played(target: urls.Target, hops: kit.Hops, *, writable: bool) -> Engine:
     catalog = _CATALOGS[target.engine]()
     return Played(hops, target.name, kind=target.engine, writable=writable, catalog=catalog)
+
+
+def open_profile(
+    name: str, path: str, *, writable: bool, hops: kit.Hops | None = None
+) -> tuple[Engine, Limits]:
+    """Open a database by its profile in a file, and with its limits.
+
+    Raises `kit.ToolError` that names the file, the profile and what is wrong.
+    """
+    profile = profiles.chosen(_profiles(path), name, path)
+    try:
+        given = f"{name}={profile.url}"
+        _, engine = open_url(
+            given, writable=writable or profile.writable, password=profile.password, hops=hops
+        )
+        return engine, _limits(profile, engine.kind)
+    except kit.ToolError as fault:
+        raise kit.ToolError(fault.code, f"{path}: [{name}]: {fault}") from None
+
+
+def _limits(profile: profiles.Profile, kind: str) -> Limits:
+    if profile.tables is None:
+        return Limits(timeout_s=profile.timeout_s)
+    if hinting.load() is None:
+        raise kit.ToolError(
+            "invalid_request", "tables: sqlglot is not installed; pip install 'tieline[hints]'"
+        )
+    from adapters.database.scoping import Scope
+
+    return Limits(timeout_s=profile.timeout_s, scope=Scope(profile.tables, kind))
+
+
+def _profiles(path: str) -> dict[str, profiles.Profile]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return profiles.read(file.read(), path)
+    except FileNotFoundError:
+        raise kit.ToolError(
+            "io", f"{path}: no such file; it holds the profiles, a table [NAME] each"
+        ) from None
+    except (OSError, UnicodeDecodeError) as fault:
+        raise kit.ToolError("io", f"{path}: {fault}") from None
 
 
 def _engine(target: urls.Target, *, writable: bool) -> Engine:

@@ -10,7 +10,6 @@ from urllib.parse import quote
 import msgspec
 
 from adapters import kit
-from adapters.database import describing
 from adapters.database.server import PAGE_NAMES, Databank
 from adapters.database.shapes import Table
 
@@ -20,16 +19,15 @@ COMPLETED = 100
 class Schemas:
     """See `kit.Resources`."""
 
-    def __init__(self, bank: Databank, timeout_s: float) -> None:
-        self._bank, self._timeout_s = bank, timeout_s
+    def __init__(self, bank: Databank) -> None:
+        self._bank = bank
 
     async def page(self, cursor: str | None) -> tuple[list[kit.Resource], str | None]:
         """The tables of one database after the other; one that is out of reach has none."""
         names = self._bank.names
         database, after = (names[0], "") if cursor is None else _read(cursor, names)
-        _, engine = self._bank.pick(database)
         try:
-            found = await describing.names(engine, "*", after, PAGE_NAMES + 1, self._timeout_s)
+            found = await self._bank.pick(database).names("*", after, PAGE_NAMES + 1)
         except kit.ToolError as fault:
             if fault.code != "io":
                 raise
@@ -54,12 +52,8 @@ class Schemas:
 
     async def table(self, database: str, table: str) -> Table:
         """A table or view: columns, indexes, foreign keys, comments."""
-        _, engine = self._bank.pick(database)
-        found = await describing.names(engine, table, "", 2, self._timeout_s)
-        exact = [row for row in found if row[0] == table]
-        if not exact:
-            raise kit.ToolError("io", f"no such table: {table}")
-        return (await describing.tables(engine, exact, self._timeout_s))[0]
+        offered = self._bank.pick(database)
+        return (await offered.tables([await offered.table(table)]))[0]
 
     def complete_database(self, typed: str) -> list[str]:
         """The databases whose names begin so."""
@@ -67,9 +61,8 @@ class Schemas:
 
     async def complete_table(self, typed: str, others: dict[str, str]) -> list[str]:
         """The tables whose names begin so."""
-        _, engine = self._bank.pick(others.get("database", ""))
-        typed = typed.replace("*", "")
-        return [row[0] for row in await describing.names(engine, typed + "*", "", COMPLETED, self._timeout_s)]
+        offered = self._bank.pick(others.get("database", ""))
+        return [row[0] for row in await offered.names(typed.replace("*", "") + "*", "", COMPLETED)]
 
 
 def _cursor(database: str, after: str) -> str:

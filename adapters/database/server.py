@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, Literal
 
 import msgspec
@@ -18,14 +18,26 @@ from adapters import kit
 from adapters.database import describing
 from adapters.database.engine import Ask, Engine, Report
 from adapters.database.exporting import write_csv
+from adapters.database.offered import Limits, Offered
 from adapters.database.paging import Pager
-from adapters.database.shapes import Change, Confirm, Databases, Exported, Plan, Result, Schema, Table
+from adapters.database.shapes import (
+    Change,
+    Confirm,
+    Databases,
+    Exported,
+    Plan,
+    Result,
+    Schema,
+    Table,
+)
 
 PAGE_TABLES = 50
 PAGE_NAMES = 1000
 REPLACES = re.compile(r"\breplace\b", re.IGNORECASE)
 """The one way of destroying rows that no engine announces. Can only make us ask once too often."""
 ALL_ROWS = 10**12
+TELL_S = 0.5
+"""Seconds between two reports of progress."""
 
 Rows = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Few = Annotated[int, msgspec.Meta(ge=1, le=1000)]
@@ -53,11 +65,15 @@ class Databank:
         databases: dict[str, Engine],
         *,
         timeout_s: float,
+        limits: dict[str, Limits] | None = None,
         export_to: str | None = None,
         schema_changed: Callable[[], None] | None = None,
     ) -> None:
-        self._databases = databases
-        self._timeout_s = timeout_s
+        own = limits or {}
+        self._databases = {
+            name: Offered(name, engine, timeout_s=timeout_s, limits=own.get(name, Limits()))
+            for name, engine in databases.items()
+        }
         self._export_to = export_to
         self._schema_changed = schema_changed
 
@@ -68,7 +84,7 @@ class Databank:
 
     async def list_databases(self) -> Databases:
         """List the databases that can be asked, whether they can be written, and how reading only is kept."""
-        found = await asyncio.gather(*(engine.facts(name) for name, engine in self._databases.items()))
+        found = await asyncio.gather(*(each.engine.facts(each.name) for each in self._databases.values()))
         return Databases(databases=list(found))
 
     async def schema(
@@ -85,20 +101,20 @@ class Databank:
             after: Go on behind this table name, as `next` said.
             detail: `names` gives many more tables at once, without what is in them.
         """
-        name, engine = self.pick(database)
+        offered = self.pick(database)
         limit = PAGE_NAMES if detail == "names" else PAGE_TABLES
-        found = await describing.names(engine, table or "*", after, limit + 1, self._timeout_s)
+        found = await offered.names(table or "*", after, limit + 1)
         if table and not found and not after:
             raise kit.ToolError("invalid_request", f"no such table: {table}")
         page = found[:limit]
         if detail == "full":
-            tables = await describing.tables(engine, page, self._timeout_s)
+            tables = await offered.tables(page)
         else:
             tables = [
                 Table(name=a, kind=b, comment=c or "", columns=[], indexes=[], references=[])
                 for a, b, c in page
             ]
-        return Schema(database=name, tables=tables, next=page[-1][0] if len(found) > limit else None)
+        return Schema(database=offered.name, tables=tables, next=page[-1][0] if len(found) > limit else None)
 
     async def query(
         self,
@@ -120,11 +136,12 @@ class Databank:
             max_bytes: How many bytes of values to give at most.
             cursor: Go on where a result of the same statement ended; refused once the data has changed.
         """
-        name, engine = self.pick(database)
-        pager = Pager([name, sql, params], cursor=cursor, max_rows=max_rows, max_bytes=max_bytes)
-        seconds = timeout_s or self._timeout_s
+        offered = self.pick(database)
+        pager = Pager([offered.name, sql, params], cursor=cursor, max_rows=max_rows, max_bytes=max_bytes)
+        seconds = offered.seconds(timeout_s)
         ask = Ask(sql=sql, params=params or [], seconds=seconds, rows=pager.wanted)
-        return await _page(engine, ask, pager, name, _reporter(ctx))
+        async with _stated(ctx, offered, sql) as report:
+            return await _page(offered, ask, pager, report)
 
     async def sample(self, table: str, database: Which = "", rows: Few = 5) -> Result:
         """Show some rows of a table, to see what its values look like.
@@ -133,15 +150,15 @@ class Databank:
             table: The table, as `schema` names it.
             rows: How many.
         """
-        name, engine = self.pick(database)
-        if not any(row[0] == table for row in await describing.names(engine, table, "", 2, self._timeout_s)):
-            raise kit.ToolError("invalid_request", f"no such table: {table}; `schema` lists them")
+        offered = self.pick(database)
+        await offered.table(table)
         pager = Pager(table, cursor="", max_rows=rows, max_bytes=256 * 1024)
-        sql = f"SELECT * FROM {engine.catalog.quoted(table)} LIMIT {rows}"
-        return await _page(engine, Ask(sql=sql, seconds=self._timeout_s, rows=rows), pager, name, None)
+        sql = f"SELECT * FROM {offered.engine.catalog.quoted(table)} LIMIT {rows}"
+        return await _page(offered, Ask(sql=sql, seconds=offered.seconds(), rows=rows), pager, None)
 
     async def explain(
         self,
+        ctx: kit.Context,
         sql: Sql,
         params: Params = None,
         database: Which = "",
@@ -153,11 +170,13 @@ class Databank:
         Args:
             analyze: Run it as well, and show what it took. As in `query`, nothing can be written this way.
         """
-        name, engine = self.pick(database)
-        seconds = timeout_s or self._timeout_s
+        offered = self.pick(database)
+        engine = offered.engine
         said = engine.catalog.explain(sql, analyze=analyze), list(params or [])
-        rows = await describing.all_rows(engine, said, seconds)
-        return Plan(database=name, lines=engine.catalog.plan(rows), analyzed=analyze)
+        async with _stated(ctx, offered, sql):
+            rows = await describing.all_rows(engine, said, offered.seconds(timeout_s))
+        lines = engine.catalog.plan(rows)
+        return Plan(database=offered.name, lines=lines, analyzed=analyze, names=await offered.named(sql))
 
     async def export(
         self,
@@ -175,13 +194,16 @@ class Databank:
         Args:
             file: The name of the file, without a directory.
         """
-        _, engine = self.pick(database)
+        offered = self.pick(database)
         assert self._export_to is not None
         path = os.path.join(self._export_to, file)
-        ask = Ask(sql=sql, params=params or [], seconds=timeout_s or self._timeout_s, rows=ALL_ROWS)
+        ask = Ask(sql=sql, params=params or [], seconds=offered.seconds(timeout_s), rows=ALL_ROWS)
         try:
-            async with aclosing(engine.rows(ask)) as batches:
-                return await write_csv(batches, path, lambda count: ctx.progress(count, message="rows"))
+            async with (
+                _stated(ctx, offered, sql) as report,
+                aclosing(offered.engine.rows(ask)) as batches,
+            ):
+                return await write_csv(batches, path, lambda count: report(count, "rows"))
         except FileExistsError:
             raise kit.ToolError("invalid_request", f"{file} exists in the export directory") from None
         except OSError as fault:
@@ -203,9 +225,11 @@ class Databank:
         Args:
             commit: False only tells how many rows would change.
         """
-        name, engine = self.pick(database)
-        ask = Ask(sql=sql, params=params or [], seconds=timeout_s or self._timeout_s)
-        effect = await engine.change(ask, keep=False)
+        offered = self.pick(database)
+        name, engine = offered.name, offered.engine
+        ask = Ask(sql=sql, params=params or [], seconds=offered.seconds(timeout_s))
+        async with _stated(ctx, offered, sql):
+            effect = await engine.change(ask, keep=False)
         if commit:
             verbs = set(effect.destroys)
             if REPLACES.search(sql):
@@ -216,36 +240,63 @@ class Databank:
                 answer = await ctx.elicit(question, Confirm)
                 if not answer.confirm:
                     raise kit.Declined("denied", "not done: the change was not confirmed")
-            effect = await engine.change(ask, keep=True, expect=effect.rows if verbs else None)
+            async with _stated(ctx, offered, sql):
+                effect = await engine.change(ask, keep=True, expect=effect.rows if verbs else None)
             if effect.schema_changed and self._schema_changed is not None:
                 self._schema_changed()
-        return Change(database=name, rows_affected=effect.rows, committed=commit)
+        return Change(
+            database=name, rows_affected=effect.rows, committed=commit, names=await offered.named(sql)
+        )
 
-    def pick(self, name: str) -> tuple[str, Engine]:
+    def pick(self, name: str) -> Offered:
         """A database by its name, or the only one. Raises `kit.ToolError`."""
         if not name and len(self._databases) == 1:
-            return next(iter(self._databases.items()))
+            return next(iter(self._databases.values()))
         if name not in self._databases:
             known = ", ".join(self._databases)
             raise kit.ToolError(
                 "invalid_request",
                 f"say which database: {known}" if not name else f"no database {name!r}; there are: {known}",
             )
-        return name, self._databases[name]
+        return self._databases[name]
 
 
-async def _page(engine: Engine, ask: Ask, pager: Pager, name: str, report: Report | None) -> Result:
-    async with aclosing(engine.rows(ask, report)) as batches:
+async def _page(offered: Offered, ask: Ask, pager: Pager, report: Report | None) -> Result:
+    async with aclosing(offered.engine.rows(ask, report)) as batches:
         async for batch in batches:
             if not pager.take(batch):
                 break
     page = pager.finish()
-    page.database = name
+    page.database = offered.name
     return page
 
 
-def _reporter(ctx: kit.Context) -> Report:
+@asynccontextmanager
+async def _stated(ctx: kit.Context, offered: Offered, sql: str) -> AsyncGenerator[Report]:
+    """Around the run of a statement: its scope before, progress meanwhile, a hint where it fails.
+
+    Progress is what is reported, rows mostly, and until then the seconds that the statement has run.
+    """
+    offered.check(sql)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    reported = False
+
     def report(done: float, unit: str) -> None:
+        nonlocal reported
+        reported = True
         ctx.progress(done, message=unit)
 
-    return report
+    async def tell() -> None:
+        while not reported:
+            await asyncio.sleep(TELL_S)
+            if not reported:
+                ctx.progress(round(loop.time() - began, 1), message="seconds")
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield report
+    except kit.ToolError as fault:
+        raise await offered.hinted(fault, sql) from None
+    finally:
+        telling.cancel()

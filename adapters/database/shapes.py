@@ -119,6 +119,13 @@ class Result(msgspec.Struct, kw_only=True):
         return "\n".join(lines)
 
 
+class Names(msgspec.Struct, kw_only=True):
+    """The tables that a statement names in its text. What a view or a function reads is not among them."""
+
+    reads: list[str]
+    writes: list[str]
+
+
 class Plan(msgspec.Struct, kw_only=True):
     """How an engine would run a statement, a line a step, in the engine's own words."""
 
@@ -126,6 +133,8 @@ class Plan(msgspec.Struct, kw_only=True):
     lines: list[str]
     analyzed: bool = False
     """Whether the statement was run, and the times are measured."""
+    names: Names | None = None
+    """None where it cannot be told."""
 
     def text(self) -> str:
         """The plan."""
@@ -151,6 +160,8 @@ class Change(msgspec.Struct, kw_only=True):
     database: str
     rows_affected: int
     committed: bool
+    names: Names | None = None
+    """None where it cannot be told."""
 
     def text(self) -> str:
         """What was done."""

@@ -30,7 +30,8 @@ _OPTIONS = {
     "duckdb": frozenset[str](),
     "mysql": frozenset({"password", "host", "ssl_ca"}),
 }
-_NAMED = re.compile(r"^([A-Za-z][\w-]*)=(.+)$", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z][\w-]*")
+_NAMED = re.compile(rf"^({_NAME.pattern})=(.+)$", re.DOTALL)
 _SOURCE = re.compile(r"^(env:[A-Za-z_]\w*|keyring:[^/]+/.+)$")
 
 
@@ -58,6 +59,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.host or 'localhost'}{port}/{self.path}"
 
 
+def is_name(text: str) -> bool:
+    """Whether a database can be named so."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_source(text: str) -> bool:
+    """Whether this says where a password lies: `env:NAME` or `keyring:SERVICE/USER`."""
+    return _SOURCE.fullmatch(text) is not None
+
+
 def split_name(given: str) -> tuple[str, str]:
     """The name of `NAME=URL`, empty where there is none, and the URL."""
     named = _NAMED.match(given)
@@ -79,7 +90,7 @@ def read(given: str, *, hidden: bool = False) -> Target:
     options = _options(url, engine)
     target = _file(url, engine) if engine in FILES else _server(url, engine, hidden=hidden)
     secret = options.pop("password", "")
-    if secret and not _SOURCE.match(secret):
+    if secret and not is_source(secret):
         raise _wrong(
             "password: say env:NAME or keyring:SERVICE/USER; the password itself does not belong here"
         )
@@ -102,7 +113,7 @@ def _file(url: SplitResult, engine: str) -> Target:
 def _server(url: SplitResult, engine: str, *, hidden: bool) -> Target:
     if url.password and not hidden:
         raise _wrong(
-            f"password: anybody can read a command line; write {engine}://user@host/database?password=env:NAME"
+            f"password: others can read it here; write {engine}://user@host/database?password=env:NAME"
         )
     try:
         port = url.port

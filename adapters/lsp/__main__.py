@@ -6,14 +6,13 @@ Owns the command line. The tools are `server`'s.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import shutil
 import sys
 
 from adapters import kit
+from adapters.kit.asking import add_words, run_or_ask
 from adapters.lsp.answer import Limits
-from adapters.lsp.asking import WordsError, ask, calls
 from adapters.lsp.choice import ChoiceError, choose
 from adapters.lsp.hop import reach_over
 from adapters.lsp.server import build
@@ -55,12 +54,7 @@ def main() -> None:
         "--write-sample", metavar="DIR", help="copy a small sample project to a new DIR, and end"
     )
     kit.add_options(parser)
-    parser.add_argument(
-        "ask",
-        nargs=argparse.REMAINDER,
-        metavar="ask TOOL NAME=VALUE …",
-        help="call a tool once instead, print what it gives and end; `then` stands between two calls",
-    )
+    add_words(parser)
     options = parser.parse_args()
     if options.write_sample:
         shutil.copytree(SAMPLE, options.write_sample, ignore=shutil.ignore_patterns("__pycache__"))
@@ -74,14 +68,7 @@ def main() -> None:
     limits = Limits(answer_s=options.answer_s, whole_s=options.whole_s)
     hops = kit.Hops.wanted(os.environ)
     app = build(Workspace(options.root, servers, limits, reach_over(hops)), hops)
-    if not options.ask:
-        kit.run(app, options)
-        return
-    try:
-        asked = calls(app, options.ask)
-    except WordsError as fault:
-        sys.exit(f"tieline-lsp: {fault}")
-    sys.exit(asyncio.run(ask(app, asked)))
+    run_or_ask(app, options, program="tieline-lsp")
 
 
 if __name__ == "__main__":

@@ -286,7 +286,12 @@ def test_what_destroys_is_asked_about_first_and_what_adds_is_not(shop: Path, era
                 return await client.call_tool("execute", {"sql": sql, **more})
 
             added = data(await execute("INSERT INTO products (name, price_cents) VALUES ('Hat', 100)"))
-            assert added == {"database": "shop", "rows_affected": 1, "committed": True}
+            assert added == {
+                "database": "shop",
+                "rows_affected": 1,
+                "committed": True,
+                "names": {"reads": [], "writes": ["products"]},
+            }
             assert asked == []
             preview = data(await execute("DELETE FROM order_lines WHERE order_id <= 3", commit=False))
             assert (preview["rows_affected"], preview["committed"]) == (6, False)

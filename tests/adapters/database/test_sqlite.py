@@ -41,6 +41,20 @@ def test_a_plan_is_shown_and_what_writes_has_none(shop: Path) -> None:
     run(work())
 
 
+def test_what_was_probably_meant_is_said_with_the_engines_words(shop: Path) -> None:
+    async def work() -> None:
+        async with over(shop).testing("mcp") as ext:
+            table = await ext.call("query", sql="SELECT * FROM ordrs")
+            assert table.text == "no such table: ordrs\nhint: no table ordrs; there is orders, order_lines"
+            assert table.error["hint"] == "no table ordrs; there is orders, order_lines"
+            column = await ext.call("explain", sql="SELECT nam AS x FROM products ORDER BY x")
+            assert "hint: no column nam in products(id, name, price_cents)" in column.text
+            none = await ext.call("query", sql="SELEC 1")
+            assert "hint" not in none.text
+
+    run(work())
+
+
 def test_a_sample_is_of_a_table_that_is_there_whatever_its_name(shop: Path) -> None:
     with sqlite3.connect(shop) as base:
         base.execute('CREATE TABLE "a "" [b]*?" (x)')

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.lsp.asking import WordsError, calls
+from adapters.kit.asking import WordsError, calls
 from adapters.lsp.choice import choose
 from adapters.lsp.server import build
 from adapters.lsp.workspace import Workspace

@@ -1,10 +1,12 @@
-"""`tieline-lsp … ask TOOL name=value …`: tools called from a command line, to try them and to see what an agent sees.
+"""`PROGRAM … ask TOOL name=value …`: tools called from a command line, to try them and to see what an agent sees.
 
 Owns the reading of such words and the printing of answers. The tools are called as a host calls them.
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -16,7 +18,29 @@ from adapters import kit
 Json: TypeAlias = dict[str, Any]
 ASK = "ask"
 THEN = "then"
-"""Stands between two calls, which one workspace answers."""
+"""Stands between two calls, which one process answers."""
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """Let the words of calls follow the options, behind all of which they stand."""
+    parser.add_argument(
+        ASK,
+        nargs=argparse.REMAINDER,
+        metavar=f"{ASK} TOOL NAME=VALUE …",
+        help=f"call a tool once instead, print what it gives and end; `{THEN}` stands between two calls",
+    )
+
+
+def run_or_ask(app: kit.App, options: argparse.Namespace, *, program: str) -> None:
+    """Serve, or where there are words make the calls and end the process with 0, or 1 where one has failed."""
+    if not options.ask:
+        kit.run(app, options)
+        return
+    try:
+        asked = calls(app, options.ask)
+    except WordsError as fault:
+        sys.exit(f"{program}: {fault}")
+    sys.exit(asyncio.run(ask(app, asked)))
 
 
 class WordsError(Exception):
