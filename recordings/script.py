@@ -143,8 +143,8 @@ class Script:
         self._passed: dict[int, tuple[int, str]] = {}
         self.suspensions: dict[int, int] = {}
         """Requests that the gateway answered with a question of their peer, and that answer."""
-        self.given_here: set[int] = set()
-        """Requests that the gateway itself gave a result, if only one that asks."""
+        self.given_here: dict[int, int] = {}
+        """Requests that the gateway itself gave a result, if only one that asks, and the frame of that."""
         self.greetings: dict[str, int] = {}
         """Shared peers that were ready before the session began, and the frame that holds their greeting."""
         self.ends: dict[str, int] = {}
@@ -250,7 +250,7 @@ class Script:
             self.refusals[frame.re] = frame.seq
         elif frame.kind == "response" and frame.re in self.arrivals:
             # The gateway's own answer, or a question that is put to the core as one.
-            self.given_here.add(frame.re)
+            self.given_here[frame.re] = frame.seq
             if frame.peer:
                 self._arrive(frame, "suspension", is_own=True)
                 self.suspensions[frame.re] = frame.seq

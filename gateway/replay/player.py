@@ -415,6 +415,24 @@ class Player:
             self._acts.append(Act(listening=one))
         elif one is not None and one.miss is not None:
             self._acts.append(self._instead(one, one.miss))
+        elif one is not None and one.recorded is not None and self._was_given_here(one.recorded):
+            # No peer was there for it when it was recorded.
+            self._acts.append(Act(answer=one, message=self._given_here(one, one.recorded)))
+
+    def _was_given_here(self, seq: int) -> bool:
+        """Whether the gateway itself answered a request, and asked no peer in the course of it."""
+        return seq in self.script.given_here and not self.script.arrivals[seq].peer
+
+    def _given_here(self, one: Asked, seq: int) -> bytes:
+        try:
+            return self.script.body(self.script.given_here[seq])
+        except RecordingError:
+            return jsonrpc.error(None, self._unanswered(one, seq))
+
+    def listens_again(self, live: int) -> bool:
+        """Whether a live request is a listening of the gateway's own that is not recorded."""
+        one = self._asked.get(live)
+        return one is not None and bool(one.listens)
 
     def failed(self, fault: Exception, asked: Asked | None = None) -> None:
         """The replay itself has a fault: it is told, and a request that it strikes is answered with that."""

@@ -434,6 +434,8 @@ class Playing:
             found = self._sent.get(live) if live is not None else None
             if found is not None and found[1] in found[0].peer.pending:
                 return found
+            if delivery.kind == "message" and self.player.script.arrivals[delivery.cause].method == LISTEN:
+                return self._listening(links) or found or (None, None)
             # A further leg goes on under the id of the first one.
             for link in links:
                 for wire, call in link.peer.pending.items():
@@ -445,6 +447,14 @@ class Playing:
         if of_that_life is None and delivery.kind == "ended" and self._is_to_come(delivery):
             return None, None
         return of_that_life or next(iter(there), None), None
+
+    def _listening(self, links: list[ScriptedLink]) -> tuple[ScriptedLink, Id] | None:
+        """The listening that is there instead of a recorded one."""
+        for link in links:
+            for wire, call in reversed(link.peer.pending.items()):
+                if self.player.listens_again(call.seq):
+                    return link, wire
+        return None
 
     def _is_to_come(self, delivery: Delivery) -> bool:
         """Whether the connection that a delivery came on is yet to be opened, beside others to the same peer."""
