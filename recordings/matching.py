@@ -206,12 +206,23 @@ class Matcher:
         self._outcome = outcome
         self._strict = strict
         self._groups: dict[Which, Group] = {}
+        self._of_core: dict[str, list[tuple[Which, Group]]] = {}
+        """By method: what was not asked by the gateway itself."""
+        self._ownerless: set[str] = set()
+        """Methods of requests whose owner was never known."""
         self._lanes: dict[str, Bindings] = {}
         self.by_seq: dict[int, Recorded] = {}
         for request in requests:
             self.by_seq[request.seq] = request
             which = request.is_own, request.peer, request.method, kind_name(request.name)
-            self._groups.setdefault(which, Group()).requests.requests.append(request)
+            group = self._groups.get(which)
+            if group is None:
+                group = self._groups[which] = Group()
+                if not request.is_own:
+                    self._of_core.setdefault(request.method, []).append((which, group))
+                    if not request.peer:
+                        self._ownerless.add(request.method)
+            group.requests.requests.append(request)
 
     def match(
         self, live: Live, *, now: int = 0, eligible: Callable[[int], bool] | None = None
@@ -221,14 +232,16 @@ class Matcher:
         `now` is virtual time, for polls. `eligible` says of a recorded request whether what caused it has happened;
         those that are come first where lanes are unknown.
         """
-        if not live.form.values:
+        # In one of both runs the gateway may have had to look for the owner of a name first.
+        is_open = not live.is_own and (not live.peer or live.method in self._ownerless)
+        if not (live.form.values or is_open):
             found = self._at_once(live)
             if found is not None:
                 return found
         group = self._group(live)
         keyed = self._keyed(group).get(live.form.key) if group is not None else None
-        if keyed is None or not keyed.of(live.lane).unused(1):
-            keyed = self._of_another_owner(live) or keyed
+        if is_open:
+            keyed = self._of_another_owner(live, keyed) or keyed
         if keyed is None and live.is_own and group is not None:
             kept = self._of_the_gateway(group)
             if kept is not None:
@@ -280,22 +293,21 @@ class Matcher:
         first.used = True
         return Match(first.seq)
 
-    def _of_another_owner(self, live: Live) -> Keyed | None:
-        """Requests that are the same but for who owns the name: in one of both runs the gateway did not know it yet.
+    def _of_another_owner(self, live: Live, keyed: Keyed | None) -> Keyed | None:
+        """Of `keyed` and of requests that are the same but for who owns the name: those whose next one is the oldest.
 
         What the core says is the same then, and the owner's name of a tool is the end of the core's.
         """
-        if live.is_own:
-            return None
         ours = kind_name(live.name) or ""
-        for (is_own, peer, method, name), group in self._groups.items():
+        found = [keyed] if keyed is not None else []
+        for (_, peer, _, name), group in self._of_core.get(live.method, ()):
             theirs = name or ""
-            is_open = not is_own and (not live.peer or not peer)
-            if is_open and method == live.method and (ours.endswith(theirs) or theirs.endswith(ours)):
-                keyed = self._keyed(group).get(live.form.key)
-                if keyed is not None and keyed.of(live.lane).unused(1):
-                    return keyed
-        return None
+            if (not live.peer or not peer) and (ours.endswith(theirs) or theirs.endswith(ours)):
+                other = self._keyed(group).get(live.form.key)
+                if other is not None:
+                    found.append(other)
+        firsts = [(first.seq, each) for each in found if (first := each.of(live.lane).first()) is not None]
+        return min(firsts, key=lambda pair: pair[0])[1] if firsts else None
 
     def _keyed(self, group: Group) -> dict[bytes, Keyed]:
         if group.by_key is None:
