@@ -163,6 +163,8 @@ class Script:
         self._dropped: dict[int, int] = {}
         self._legs: dict[int, list[int]] = {}
         """Requests that the gateway made in the course of one of the core's."""
+        self._made_for: dict[int, list[int]] = {}
+        """Requests that the gateway made by itself, by the one of the core that they were made for."""
         for row in source.rows():
             self._see(row)
 
@@ -181,6 +183,10 @@ class Script:
     def legs_of(self, request: int) -> Sequence[int]:
         """The requests that the gateway made by itself to bring this one to its end, in order."""
         return self._legs.get(request, ())
+
+    def made_for(self, request: int) -> Sequence[int]:
+        """What the gateway asked by itself before it passed a request of the core on or answered it, in order."""
+        return self._made_for.get(request, ())
 
     def cancel_of(self, request: int) -> int | None:
         """The recorded cancel of a request."""
@@ -237,6 +243,8 @@ class Script:
     def _to_peer(self, frame: Told) -> None:
         if frame.kind == "request":
             self._arrive(frame, "request", is_own=True)
+            if frame.parent in self.arrivals:
+                self._made_for.setdefault(frame.parent, []).append(frame.seq)
             made_by = self.deliveries.get(frame.parent) if frame.parent is not None else None
             if made_by is not None and made_by.cause is not None:
                 self._legs.setdefault(made_by.cause, []).append(frame.seq)

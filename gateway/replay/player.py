@@ -158,7 +158,8 @@ class Player:
         form = self._known.live_forms.form(method, name or None, params, peer=peer or None)
         wanted = Live(peer, lane, method, name, form, is_own)
         eligible = self.gate.is_open if not lane else None
-        found = self._matcher.match(wanted, now=self._now, eligible=eligible)
+        made_for = self._made_for(wanted, parent) if is_own and parent is not None else None
+        found = made_for or self._matcher.match(wanted, now=self._now, eligible=eligible)
         is_leg = is_own and parent in self._recorded_of and ANSWERS in params
         if isinstance(found, Miss):
             if ANSWERS in params and self._retries(one, params, parent):
@@ -173,6 +174,19 @@ class Player:
             return one
         self._take(one, found, wanted)
         return one
+
+    def _made_for(self, wanted: Live, parent: int) -> Match | None:
+        """The request that the gateway made by itself for the same request of the core, of all that are equal to it."""
+        asked = self._asked.get(parent)
+        if asked is None or asked.recorded is None:
+            return None
+        for seq in self.script.made_for(asked.recorded):
+            one = self._matcher.by_seq[seq]
+            is_it = (one.peer, one.method, one.name) == (wanted.peer, wanted.method, wanted.name)
+            if is_it and not one.used and self._known.form(seq).key == wanted.form.key:
+                one.used = True
+                return Match(seq)
+        return None
 
     def _take(self, one: Asked, found: Match, wanted: Live) -> None:
         seq = one.recorded = found.seq
