@@ -101,3 +101,22 @@ def test_a_core_hangs_up_again_only_once_it_has_heard_what_it_had() -> None:
     for seed in range(8):
         plan = Plan("modern", True, (("legacy", False, False), ("legacy", False, False)), 1, 0, True, steps)
         assert_replayed(plan, seed)
+
+
+def test_what_the_gateway_answered_for_want_of_a_peer_is_so_again_though_the_peer_is_back() -> None:
+    steps = (("call", 0, 0), ("dies", 0, 0), ("call", 0, 0), ("level", 0, 0))
+    for seed in range(12):
+        assert_replayed(Plan("legacy", False, (("legacy", False, False),), 1, 0, True, steps), seed)
+
+
+def test_a_change_is_told_under_the_listening_that_is_there_in_a_replay() -> None:
+    steps = (("dies", 0, 0), ("unsubscribe", 0, 0), ("renews", 0, 0), ("updated", 0, 0))
+    for seed in range(12):
+        assert_replayed(Plan("legacy", True, (("modern", False, True),), 1, 0, True, steps), seed)
+
+
+def test_of_two_equal_requests_the_older_comes_first_also_where_the_owner_of_one_was_not_found() -> None:
+    steps = (("read", 3, 7), ("dies", 7, 1), ("read", 1, 7))
+    for seed in range(8):
+        plan = Plan("legacy", True, (("legacy", True, True), ("legacy", True, True)), 1, 0, True, steps)
+        assert_replayed(plan, seed)
