@@ -104,7 +104,8 @@ def test_a_core_hangs_up_again_only_once_it_has_heard_what_it_had() -> None:
 
 
 def test_what_the_gateway_answered_for_want_of_a_peer_is_so_again_though_the_peer_is_back() -> None:
-    steps = (("call", 0, 0), ("dies", 0, 0), ("call", 0, 0), ("level", 0, 0))
+    calls = (("call", 0, 0), ("call", 0, 0))
+    steps = (*calls, ("dies", 0, 0), ("call", 0, 0), ("level", 0, 0))
     for seed in range(12):
         assert_replayed(Plan("legacy", False, (("legacy", False, False),), 1, 0, True, steps), seed)
 
