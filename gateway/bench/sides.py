@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeAlias, cast
@@ -108,9 +109,11 @@ class Side:
 class Sides(contextlib.AbstractContextManager["Sides"]):
     """Starts sides, and ends them all. `folder` holds their configurations, recordings and sockets."""
 
-    def __init__(self, folder: Path, *, port: int = 0) -> None:
-        """`port` is where gateways listen for websockets and HTTP, one after the other; 0 lets the system choose."""
+    def __init__(self, folder: Path, *, port: int = 0, environment: Mapping[str, str] = os.environ) -> None:
+        """`port` is where gateways listen for websockets and HTTP, one after the other; 0 lets the system choose.
+        `environment` is that of everything that is started."""
         self._folder = folder
+        self._environment = environment
         self._port = port
         self._stack = contextlib.ExitStack()
         self._count = 0
@@ -132,8 +135,10 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
         process, where = self._echo(kind, place, has_schema=setup.validation)
         return self._opened("direct", process, self._client(kind, process, where), begun, place)
 
-    def gateway(self, setup: Setup) -> Side:
+    def gateway(self, setup: Setup, *, under: Sequence[str] = ()) -> Side:
         """Start a gateway with everything that `setup` names behind it, and connect to it.
+
+        `under` is a program that runs it and counts, with its arguments; the side's process is that program then.
 
         Raises:
             BenchError: If it does not start, or does not answer.
@@ -141,7 +146,7 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
         place = self._place()
         path = place / "tieline.toml"
         path.write_text(toml_of(self._settings(setup, place)))
-        command = [*TIELINE, "run", str(path)]
+        command = [*under, *TIELINE, "run", str(path)]
         ready = place / "ready.json"
         command += (
             ["--stdio"] if setup.north == "stdio" else ["--ready-file", str(ready), "--insecure-loopback"]
@@ -247,7 +252,7 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
 
     def _start(self, command: list[str], place: Path) -> subprocess.Popen[bytes]:
         state = {
-            **os.environ,
+            **self._environment,
             "TIELINE_STATE_DIR": str(place / "state"),
             "PI_EXTENSION_LOG_DIR": str(place / "log"),
         }

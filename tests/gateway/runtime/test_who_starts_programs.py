@@ -51,7 +51,7 @@ def test_a_command_comes_from_the_configuration_or_a_host_call_alone() -> None:
                 makers.append((path.relative_to(GATEWAY).as_posix(), ast.unparse(command)))
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("PeerConfig", "Config"):
                 # What makes a configuration: the reading of files, and the command line.
-                assert path.relative_to(GATEWAY).parts[0] in ("config", "cli"), path
+                assert path.relative_to(GATEWAY).parts[0] in ("config", "cli", "bench"), path
     assert sorted(makers) == [
         ("runtime/connection.py", "tuple(config.command)"),
         ("runtime/host/commands.py", "command"),

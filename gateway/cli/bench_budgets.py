@@ -1,0 +1,193 @@
+"""`tieline bench --check`, `--ratchet`, `--accept` and `--goals`: what a call costs, held against what it may cost.
+
+Owns where the budgets and the history of earlier runs lie, and how findings are told. `gateway.bench` measures and
+judges.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.cli.output import (
+    BAD_INPUT,
+    DONE,
+    NO,
+    CliError,
+    console,
+    counted,
+    print_json,
+    table,
+    tell_error,
+    tell_warning,
+    write_file,
+)
+from gateway.config.places import state_dir
+
+if TYPE_CHECKING:
+    from gateway.bench.budgets import BudgetFile, Finding
+    from gateway.bench.checking import Measured
+    from gateway.bench.ratchet import Change, Run
+
+REMEMBERED = 1000
+"""Runs of the history that are looked at."""
+PLACES = (
+    Path(__file__).parents[2] / "loadtest" / "budgets.toml",
+    Path(sysconfig.get_path("data")) / "share" / "tieline" / "budgets.toml",
+)
+"""Where the budgets lie: in a clone, and where a wheel was installed."""
+
+
+def check(
+    path: Path | None,
+    *,
+    only: str | None = None,
+    ratchet: bool = False,
+    accept: Sequence[str] = (),
+    json: bool = False,
+) -> int:
+    """Hold the budgets, or set some of them anew; return the exit code.
+
+    `only` is a part of the budgets' names, or a glob of them.
+
+    Raises:
+        CliError: If the budgets cannot be read or written, or nothing can be measured.
+        ConfigError: If they are wrong.
+    """
+    from gateway.bench import budgets
+    from gateway.bench import ratchet as setting
+    from gateway.bench.checking import check as measured_and_held
+    from gateway.bench.client import BenchError
+    from gateway.bench.instructions import key as interpreter
+
+    path = path or _found()
+    text = _text(path)
+    file = _chosen(budgets.read_budgets(text, file=str(path)), (*accept,) or only)
+    if ratchet or accept:
+        _need_tomlkit()
+    key = interpreter()
+    try:
+        measured, findings = measured_and_held(file, key=key, say=lambda told: tell_progress(f"{told} …"))
+    except BenchError as error:
+        raise CliError(
+            str(error), hint="`tieline doctor` says what is wrong with an installation", code=NO
+        ) from error
+    changes: list[Change] = []
+    if accept:
+        try:
+            changes = setting.accepted(file, measured.figures, accept, key=key)
+        except LookupError as error:
+            raise CliError(str(error.args[0])) from error
+    else:
+        history = _remember(key, measured)
+        if ratchet:
+            changes = setting.lowered(file, history, key=key)
+    if changes:
+        write_file(path, setting.applied(text, changes))
+        # What is told is what holds from now on.
+        findings = budgets.hold(budgets.read_budgets(_text(path), file=str(path)), *measured, key=key)
+        findings = [finding for finding in findings if finding.name in file.budgets]
+    _tell(findings, changes, key, path, json=json)
+    return NO if budgets.broken(findings) else DONE
+
+
+def tell_progress(text: str) -> None:
+    """Say on stderr what is being done."""
+    console(stderr=True).print(text, style="dim", markup=False)
+
+
+def _found() -> Path:
+    for place in PLACES:
+        if place.is_file():
+            return place
+    raise CliError(
+        "no budgets were found",
+        hint="Name the file with `--budgets`; the repository has it as loadtest/budgets.toml",
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CliError(f"`{path}` cannot be read: {why}", code=BAD_INPUT) from error
+
+
+def _chosen(file: BudgetFile, only: str | Sequence[str] | None) -> BudgetFile:
+    """The budgets that are asked for: by their names, or by a pattern."""
+    if only is None:
+        return file
+    if isinstance(only, str):
+        chosen = {
+            name: each for name, each in file.budgets.items() if only in name or fnmatchcase(name, only)
+        }
+        missing = [] if chosen else [only]
+    else:
+        chosen = {name: each for name, each in file.budgets.items() if name in only}
+        missing = [name for name in only if name not in file.budgets]
+    if missing:
+        raise CliError(f"`{missing[0]}` is no budget", hint=f"There are {', '.join(file.budgets)}")
+    return msgspec.structs.replace(file, budgets=chosen)
+
+
+def _need_tomlkit() -> None:
+    try:
+        import tomlkit  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError as error:
+        hint = "Install Tieline with the extra `bench`"
+        raise CliError("changing a file of budgets needs tomlkit", hint=hint) from error
+
+
+def _remember(key: str, measured: Measured) -> list[Run]:
+    """Add this run to the history, and return all that is known. A history that cannot be written is none."""
+    from gateway.bench.ratchet import Run, history_of
+
+    path = state_dir() / "bench-history.jsonl"
+    run = Run(date=datetime.now(UTC).isoformat(timespec="seconds"), key=key, figures=measured.figures)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("ab") as out:
+            out.write(msgspec.json.encode(run) + b"\n")
+        return history_of(path.read_bytes().splitlines()[-REMEMBERED:])
+    except OSError as error:
+        tell_warning(f"this run is not remembered: `{path}` cannot be written: {error.strerror}")
+        return [run]
+
+
+def _tell(
+    findings: Sequence[Finding], changes: Sequence[Change], key: str, path: Path, *, json: bool
+) -> None:
+    """Print what became of the budgets; what is not kept goes to stderr as well, each with its sentence."""
+    from gateway.bench.budgets import broken, number, told
+
+    if json:
+        print_json({"interpreter": key, "budgets": str(path), "findings": findings, "changes": changes})
+    else:
+        rows = [
+            (
+                finding.name,
+                *("" if value is None else number(value) for value in (finding.measured, finding.limit)),
+                *("" if value is None else number(value) for value in (finding.baseline, finding.goal)),
+                finding.unit,
+                finding.state,
+            )
+            for finding in findings
+        ]
+        numbers = ("measured", "limit", "baseline", "goal")
+        console().print(table(("budget", *numbers, "unit", ""), rows, right=numbers))
+        for change in changes:
+            console().print(f"set anew: {change}", markup=False)
+    for finding in findings:
+        if finding.state == "skipped":
+            tell_warning(told(finding))
+    for finding in broken(findings):
+        tell_error(told(finding))
+    if lost := broken(findings):
+        console(stderr=True).print(f"{counted(len(lost), 'budget')} of {len(findings)} broken", markup=False)
