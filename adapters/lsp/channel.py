@@ -124,11 +124,13 @@ class ProcessChannel:
             if number is not None:
                 _signal_group(self._process.pid, number)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), GRACE_S)
+                async with asyncio.timeout(GRACE_S):
+                    await self._process.wait()
                 break
         _signal_group(self._process.pid, signal.SIGKILL)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._reader), GRACE_S)
+            async with asyncio.timeout(GRACE_S):
+                await asyncio.shield(self._reader)
         # Who has inherited the pipes and left the group would keep them open for ever.
         for task in (self._reader, self._errors):
             task.cancel()
@@ -149,12 +151,14 @@ class ProcessChannel:
     async def _obituary(self) -> Ended:
         """How it ended. One that has only closed its output is ended: it can answer nobody."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), GRACE_S / 2)
+            async with asyncio.timeout(GRACE_S / 2):
+                await self._process.wait()
         code = self._process.returncode
         if code is None:
             _signal_group(self._process.pid, signal.SIGKILL)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._errors), GRACE_S / 2)
+            async with asyncio.timeout(GRACE_S / 2):
+                await asyncio.shield(self._errors)
         how = "closed its output"
         if code is not None:
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"

@@ -131,7 +131,8 @@ class Client:
         """Wait until the server says something by itself, but not longer."""
         self._news.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self._news.wait()
 
     async def request(self, method: str, params: Json | None, within_s: float) -> msgspec.Raw:
         """Ask the server. A cancelled caller cancels there too.
@@ -145,7 +146,9 @@ class Client:
         waiting = self._pending[key] = self._loop.create_future()
         self._send({"id": key, "method": method} | ({} if params is None else {"params": params}))
         try:
-            return await asyncio.wait_for(waiting, within_s)
+            # Not `wait_for`, which before Python 3.12 forgets a cancellation that comes together with the answer.
+            async with asyncio.timeout(within_s):
+                return await waiting
         except (TimeoutError, asyncio.CancelledError):
             self.notify("$/cancelRequest", {"id": key})
             raise

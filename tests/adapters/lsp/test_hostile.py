@@ -148,6 +148,23 @@ def test_nobody_waits_for_an_answer_that_has_come_and_cannot_be_read(said: bytes
     run(work())
 
 
+def test_a_cancellation_that_comes_together_with_the_answer_is_not_forgotten() -> None:
+    async def work() -> None:
+        client = Client("quick", {}, Load("none", 0.0))
+        asking = asyncio.create_task(client.request("x", None, 20))
+        waiting = asyncio.create_task(client.news(20))
+        await asyncio.sleep(0)
+        client.message(b'{"jsonrpc":"2.0","id":1,"result":null}')
+        client.message(b'{"jsonrpc":"2.0","method":"window/logMessage","params":{}}')
+        asking.cancel()
+        waiting.cancel()
+        for task in (asking, waiting):
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    run(work())
+
+
 def test_a_server_without_a_name_is_taken_and_gopls_says_which_one_it_is(root: Path) -> None:
     build = (
         '{"GoVersion":"go1.19.5","Path":"p","Main":{"Path":"golang.org/x/tools/gopls","Version":"v0.23.0"}}'
