@@ -100,7 +100,8 @@ def mariadb() -> Generator[str]:
         _quietly([f"{base}/bin/mariadb-install-db", *install], program)
         command = [
             str(program), *common, f"--socket={folder}/s", "--skip-networking", "--skip-log-bin",
-            "--innodb-flush-log-at-trx-commit=0", f"--lc-messages-dir={base}/share/mysql", f"--pid-file={folder}/pid",
+            "--innodb-flush-log-at-trx-commit=0", "--debug-no-sync", "--skip-sync-frm",
+            f"--lc-messages-dir={base}/share/mysql", f"--pid-file={folder}/pid",
         ]  # fmt: skip
         with open(f"{folder}/log", "ab") as log:
             process = subprocess.Popen[bytes](
