@@ -124,7 +124,8 @@ class Redactor:
         # A project's own patterns may begin anywhere, so they are looked for in each string by itself.
         near = (*telling, *([pattern] if literals else []))
         self._anywhere = compiled(b"|".join(b"(?:" + each + b")" for each in near))
-        self._match = any_of((*telling, *sure))
+        self.hints = any_of((*telling, *sure))
+        """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
         self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
         self.generation += 1
 
@@ -132,9 +133,9 @@ class Redactor:
 
     def suspects(self, data: bytes) -> bool:
         """Whether these bytes may hold a secret. Never false for bytes that would be changed."""
-        # For itself, since `self._match(…)` looks for a method first.
-        match = self._match
-        found = match(data)
+        # For itself, since `self.hints(…)` looks for a method first.
+        hints = self.hints
+        found = hints(data)
         if not found:
             return False
         if not self._sure.isdisjoint(found):
@@ -142,7 +143,7 @@ class Redactor:
         for name in self._harmless:
             if name in data:
                 data = data.replace(name, b"")
-        return bool(self._match(data))
+        return bool(hints(data))
 
     def body(self, data: bytes) -> bytes:
         """A JSON body without its secrets: the same object where there are none."""
@@ -400,7 +401,7 @@ class Redactor:
 
     def _string(self, token: bytes, depth: int, *, secret: bool) -> bytes:
         """A JSON string token without its secrets; all of it is one where `secret`."""
-        if not secret and ((len(token) < SHORTEST_KNOWN + 2 and not self._own) or not self._match(token)):
+        if not secret and ((len(token) < SHORTEST_KNOWN + 2 and not self._own) or not self.hints(token)):
             return token
         text = _string.decode(token).encode("utf-8", "surrogatepass")
         if secret and text.lower().decode("latin-1") not in SAID_OPENLY and not is_marked(text):

@@ -29,7 +29,7 @@ _ALWAYS = -1
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Frame)
-_crc32c = cast("Callable[[bytes], int]", google_crc32c.value)  # pyright: ignore[reportUnknownMemberType]
+crc32c = cast("Callable[[bytes], int]", google_crc32c.value)  # pyright: ignore[reportUnknownMemberType]
 
 
 class BadLineError(ValueError):
@@ -87,7 +87,7 @@ def line_of(frame: Frame) -> bytes:
 
 def line_from(payload: bytes) -> bytes:
     """The line of a frame that is encoded: `payload` is its JSON object."""
-    return b'%b,"crc":%d}\n' % (payload[:-1], _crc32c(payload))
+    return b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload))
 
 
 def frame_of(payload: bytes) -> Frame:
@@ -128,7 +128,7 @@ def _checked(line: bytes) -> bytes:
         raise BadLineError("the line has no checksum")
     payload = line[:cut] + b"}"
     # Compared as text, so that one checksum has one spelling and no byte of a line can change unseen.
-    if line[cut + 7 : -2] != b"%d" % _crc32c(payload):
+    if line[cut + 7 : -2] != b"%d" % crc32c(payload):
         raise BadLineError("the checksum is wrong")
     return payload
 
@@ -183,11 +183,12 @@ class Chain:
 
     def add(self, line: bytes, seq: int, at: int) -> None:
         """Take one line into the block."""
-        if self.due_at == _NEVER:
+        self._lines.append(line)
+        size = self._bytes
+        if not size:
             self._first = seq
             self.due_at = at + BLOCK_NS
-        self._lines.append(line)
-        self._bytes = size = self._bytes + len(line)
+        self._bytes = size = size + len(line)
         if size >= BLOCK_BYTES:
             self.due_at = _ALWAYS
 

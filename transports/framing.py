@@ -38,13 +38,15 @@ class LineFramer:
     passed over in constant memory and given as a `Stray` once it ends.
     """
 
-    __slots__ = ("_first", "_head", "_limit", "_parts", "_size", "_skipping", "_told")
+    __slots__ = ("_between", "_first", "_head", "_limit", "_parts", "_size", "_skipping", "_told")
 
     def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
         self._parts: list[bytes | bytearray] = []
         self._size = 0
         self._first = True
+        self._between = False
+        """Whether a line begins with the next byte, and is not the first one."""
         self._skipping = False
         self._told = False
         self._head = b""
@@ -66,11 +68,11 @@ class LineFramer:
         end = len(data) - 1
         # 13 is a carriage return, up to 32 is white space.
         if (
-            data.find(b"\n") == end
+            self._between
+            and data.find(b"\n") == end
             and data[0] > 32
             and data[end - 1] != 13
             and end <= self._limit
-            and not (self._size or self._first)
         ):
             return data[:end]
         return None
@@ -82,7 +84,7 @@ class LineFramer:
             if data:
                 self._keep(data)
             return []
-        clean = not (self._size or self._first)
+        clean = self._between
         pieces = data.split(b"\n") if end < _LONG else _cut(data, end)
         tail = pieces.pop()
         if clean and len(data) <= self._limit and b"\r" not in data and min(pieces) >= b"!":
@@ -141,9 +143,11 @@ class LineFramer:
         self._size = 0
         self._head = b""
         self._first = self._skipping = self._told = False
+        self._between = True
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
+        self._between = False
         if self._skipping:
             self._head += piece[: STRAY_BYTES - len(self._head)]
             return

@@ -77,7 +77,14 @@ class LineOutput(ABC):
         turn = self._turn
         if not (turn.batching or self._tick == turn.tick or self._queued or self._is_mute):
             self._tick = turn.tick
-            self._write(message + b"\n")
+            data = message + b"\n"
+            try:
+                done = os.write(self._write_fd, data)
+            except OSError as error:
+                self._refused(data, error)
+            else:
+                if done != len(data):
+                    self._took(data, done)
         elif not self._is_mute:
             self._collect(message)
 
@@ -124,14 +131,29 @@ class LineOutput(ABC):
     def _write(self, data: bytes) -> None:
         try:
             done = os.write(self._write_fd, data)
-            if done != len(data) and not self._waits:
-                while done < len(data):
-                    done += os.write(self._write_fd, memoryview(data)[done:])
-        except BlockingIOError:
-            done = 0
         except OSError as error:
+            self._refused(data, error)
+        else:
+            self._took(data, done)
+
+    def _refused(self, data: bytes, error: OSError) -> None:
+        if isinstance(error, BlockingIOError):
+            self._wait(data, 0)
+        else:
             self._break(error)
-            return
+
+    def _took(self, data: bytes, done: int) -> None:
+        """So many bytes were taken at once."""
+        try:
+            while done != len(data) and not self._waits:
+                done += os.write(self._write_fd, memoryview(data)[done:])
+        except OSError as error:
+            self._refused(data[done:], error)
+        else:
+            self._wait(data, done)
+
+    def _wait(self, data: bytes, done: int) -> None:
+        """Have what was not taken written once the system takes more, and before it what else is queued."""
         if done != len(data):
             self._rest = memoryview(data)[done:]
             self._queued += len(self._rest)

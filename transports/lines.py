@@ -155,10 +155,14 @@ class LineLink(LineOutput):
             self._look_for_reset(self._sock)
         self._turn.tick += 1
         line = self._framer.sole(data)
-        if line is not None:
-            self._deliver(line)
-        else:
+        if line is None:
             self._take(self._framer.feed(data))
+            return
+        try:
+            # Nothing is read before there is a receiver, nor once the link is closed.
+            self._receiver.message(line)  # pyright: ignore[reportOptionalMemberAccess]
+        except Exception as error:  # noqa: BLE001 - a fault of one message's receiver must not end the stream
+            self._tell_fault(error)
 
     def _take(self, items: list[Item]) -> None:
         if len(items) == 1:
@@ -209,7 +213,10 @@ class LineLink(LineOutput):
             elif not isinstance(item, bytes):
                 receiver.stray(item.data, item.why, size=item.size)
         except Exception as error:  # noqa: BLE001 - a fault of one message's receiver must not end the stream
-            self._loop.call_exception_handler({"message": "a receiver raised", "exception": error})
+            self._tell_fault(error)
+
+    def _tell_fault(self, error: Exception) -> None:
+        self._loop.call_exception_handler({"message": "a receiver raised", "exception": error})
 
     # -- ending ----------------------------------------------------------------------------------------------
 

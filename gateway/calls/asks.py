@@ -202,6 +202,8 @@ class Asks:
 
     def settle(self, peer: Peer) -> None:
         """A call has left a connection: a question may be about one call alone now."""
+        if not self._held:
+            return
         for held in [held for held in self._held if held.ask.peer is peer]:
             held.calls = _narrowed([call for call in held.calls if peer.awaits(call)])
             if len(held.calls) <= 1 and self._unhold(held.ask):

@@ -194,8 +194,10 @@ class Seat:
                 manners = self._exchange.manners_of(self.name)
                 manners.answered(peer.client.canonical, call.method, call.name)
             session.asks.settle(peer)
-        self._place()
-        self._look_for_spares()
+        if self._queues:
+            self._place()
+        if len(self.peers) > 1:
+            self._look_for_spares()
 
     def _place(self) -> None:
         """Send on what has waited for a connection, as far as there are some."""

@@ -14,7 +14,7 @@ import msgspec
 from gateway.calls.call import Call, Reply
 from gateway.protocol import mcp
 from gateway.protocol.errors import unkept, unrecorded
-from gateway.protocol.jsonrpc import Envelope
+from gateway.protocol.jsonrpc import EMPTY, Envelope
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from gateway.calls.session import Session
 
 LANE_MARK = mcp.META_LANE.encode()
+
+
+class _Plain(msgspec.Struct, gc=False):
+    """What has to be known of the params of a plain call: what is called, and whether more is said about the call."""
+
+    name: str = ""
+    meta: msgspec.Raw = msgspec.field(name="_meta", default=EMPTY)
+
+
+_read_plain = msgspec.json.Decoder(_Plain).decode
 
 
 def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
@@ -36,22 +46,16 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
         or core.era != "legacy"
         or id_ in calls
         or len(calls) + len(session.cores) > session.max_in_flight
-        or data.find(b'"progressToken"') >= 0
-        or data.find(LANE_MARK) >= 0
     ):
         return False
     peer = seat.peers[0]
-    link = peer.link
+    pending = peer.pending
     exchange = session.exchange
     tap = session.tap
     if (
-        peer.state != "ready"
-        or peer.era != "legacy"
-        or peer.life != 1
+        not peer.is_plain
         or peer.is_full
-        or link is None
-        or link.stamped
-        or len(peer.pending) >= peer.limit
+        or len(pending) >= peer.limit
         or exchange.is_draining
         or not exchange.is_watching
         or not tap.accepting
@@ -59,9 +63,12 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
         return False
     params = envelope.params
     try:
-        name = mcp.read_named.decode(params).name
+        plain = _read_plain(params)
     except msgspec.DecodeError:
         return False
+    if plain.meta and (data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0):
+        return False
+    name = plain.name
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
     if seq < 0:
         core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
@@ -70,10 +77,12 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
     call.deadline = tap.at + peer.timeout_ns
     calls[id_] = call  # pyright: ignore[reportArgumentType]
-    peer.pending[ours] = call
+    pending[ours] = call
     peer.calls += 1
     peer.delivered = seq
-    link.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
+    peer.link.send(  # pyright: ignore[reportOptionalMemberAccess] - a plain peer has one
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params)
+    )
     return True
 
 
@@ -93,9 +102,10 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         or core.open.get(core_id) is not call  # pyright: ignore[reportArgumentType]
         or core.leaving is not None
         or core.link.stamped
-        or peer.life != 1
+        or not peer.is_plain
         or envelope.jsonrpc != "2.0"
-        or data.find(b'"taskId"') >= 0
+        # Where there is one peer, nobody has to remember whose task it is.
+        or (session.only is None and data.find(b'"taskId"') >= 0)
     ):
         return False
     del peer.pending[id_]  # pyright: ignore[reportArgumentType]
@@ -108,6 +118,6 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     del core.open[core_id]  # pyright: ignore[reportArgumentType]
     core.delivered = seq
     core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result))
-    if peer.on_left is not None:
-        peer.left(call)
+    if (left := peer.on_left) is not None:
+        left(call, None)
     return True

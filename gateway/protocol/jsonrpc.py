@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.protocol.bounds import MAX_DIGITS, TOKENS, has_endless_number, is_deep
+from gateway.protocol.bounds import LIST, MAX_DIGITS, TOKENS, has_endless_number, is_deep
 
 Id: TypeAlias = int | str
 """A request id. Integers and strings are different ids: `9` is not `"9"`."""
@@ -73,7 +73,7 @@ class _Loose(msgspec.Struct, gc=False):
     error: Raw = EMPTY
 
 
-_strict: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
+_read_strict = msgspec.json.Decoder(Envelope).decode
 _loose: msgspec.json.Decoder[_Loose] = msgspec.json.Decoder(_Loose)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.Encoder().encode
@@ -106,7 +106,7 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     size = len(data)
     kind: Kind | None = None
     try:
-        envelope = _strict.decode(data)
+        envelope = _read_strict(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
         envelope = _second_look(data, fault)
     else:
@@ -125,7 +125,13 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
             _refuse_duplicates(data, envelope)
     if size > MAX_DIGITS and has_endless_number(data):
         raise BadMessage("number", f"a number of more than {MAX_DIGITS} digits", _known(envelope))
-    if size > 2 * most_depth and is_deep(data, most_depth):
+    # Said here too, what most messages are found not to be deep by: a call costs more than all of it.
+    if (
+        size > 2 * most_depth
+        and (size > 5 * most_depth or LIST in data)
+        and size // 5 + data.count(b"[") > most_depth
+        and is_deep(data, most_depth)
+    ):
         raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))
     return envelope, kind
 

@@ -120,7 +120,7 @@ def test_a_plain_result_does_come_straight(monkeypatch: pytest.MonkeyPatch) -> N
         core.calls(id=number)
         service.answers(service.gets("tools/call"), result)
         assert core.gets_result() == result
-    assert came == [True, False]
+    assert came == [True, True]
 
 
 def test_a_plain_call_does_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:

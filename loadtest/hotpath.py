@@ -1,0 +1,108 @@
+"""Where the work of a plain call is done: `python -m loadtest.hotpath`, bytecodes by function.
+
+Plays calls through a whole gateway between pipes (`hotpath_rig`) and counts the bytecodes and calls of each function of
+ours: the same every time, in seconds, and close to what the time is spent on, since what is left is in C. `tieline
+bench` has the times and the instructions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dis
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from gateway.bench.client import call_of, request
+from loadtest.hotpath_rig import Rig
+
+ROOT = Path(__file__).parents[1]
+OURS = tuple(str(ROOT / name) for name in ("gateway", "transports", "recordings"))
+WARM_UP = 128
+RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
+
+
+class Counts:
+    """What was counted: bytecodes, and how many of those were calls, by function."""
+
+    def __init__(self) -> None:
+        self.entered: Counter[str] = Counter()
+        self.codes: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+
+    def enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """As `sys.settrace` has it: count what is in a function of ours."""
+        del event, argument
+        code = frame.f_code
+        if not code.co_filename.startswith(OURS):
+            return None
+        name = f"{Path(code.co_filename).name}: {code.co_qualname}"
+        self.entered[name] += 1
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        codes, call, bytecode = self.codes, dis.opmap["CALL"], code.co_code
+
+        def count(frame: FrameType, event: str, argument: Any) -> Any:
+            del argument
+            if event == "opcode":
+                codes[name] += 1
+                self.calls[name] += bytecode[frame.f_lasti] == call
+            return count
+
+        return count
+
+
+async def counted(calls: int, in_flight: int, size: int) -> Counts:
+    """Play so many calls and count what they take; the first ones are not counted."""
+    counts = Counts()
+    inner, text = call_of(size), b"x" * max(1, size - len(RESULT) - 4)
+    with tempfile.TemporaryDirectory(prefix="tieline-hotpath-") as name:
+        rig = Rig(Path(name) / "recording")
+        await rig.greet()
+        warm_up = WARM_UP - WARM_UP % in_flight
+        for first in range(1, warm_up + calls, in_flight):
+            numbers = range(first, first + in_flight)
+            asked = b"".join(request(number, inner) + b"\n" for number in numbers)
+            # The gateway has greeted the peer under its first id.
+            answers = b"".join(RESULT % (number + 1, text) + b"\n" for number in numbers)
+            if first > warm_up:
+                sys.settrace(counts.enter)
+            rig.core.put(asked)
+            await rig.settle()
+            rig.peer.put(answers)
+            await rig.settle()
+            sys.settrace(None)
+            rig.peer.take()
+            if rig.core.take().count(b"\n") != in_flight:
+                raise AssertionError("a call was not answered")
+        await rig.close()
+    return counts
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=300, help="bytes of a request and of an answer")
+    parser.add_argument("--in-flight", type=int, default=1, help="calls that come in one piece")
+    parser.add_argument("--calls", type=int, default=256, help="calls that are counted")
+    parser.add_argument("--most", type=int, default=25, help="functions that are shown")
+    options = parser.parse_args()
+    in_flight: int = options.in_flight
+    calls: int = options.calls - options.calls % in_flight
+    counts = asyncio.run(counted(calls, in_flight, options.size))
+    print(
+        f"{options.size} B, {in_flight} in flight: {counts.codes.total() / calls:.0f} bytecodes a call, "
+        f"{counts.calls.total() / calls:.0f} of them calls, {counts.entered.total() / calls:.0f} of those to us"
+    )
+    for name, codes in counts.codes.most_common(options.most):
+        print(
+            f"{codes / calls:8.1f} {counts.calls[name] / calls:6.1f} {counts.entered[name] / calls:6.2f}  {name}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

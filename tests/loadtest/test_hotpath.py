@@ -1,0 +1,199 @@
+"""A fixed script of calls through links, exchange and recorder leaves the same bytes, written down once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadtest import hotpath, hotpath_rig
+from loadtest.hotpath_rig import Rig
+
+GOLDEN = Path(__file__).parent / "golden" / "plain_calls.txt"
+LONGEST = 600
+TEXT = b'{"content":[{"type":"text","text":"ok"}]}'
+_TIMES = re.compile(rb'"(at|wall)":\d+,')
+_CRC = re.compile(rb',"crc":\d+}$')
+
+
+def asked(id_: bytes, params: bytes = b'{"name":"echo","arguments":{"text":"hi"}}') -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":%b}' % (id_, params)
+
+
+def form_of(result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%%d,"result":%b}' % result
+
+
+def answered(id_: int) -> bytes:
+    return form_of(TEXT) % id_
+
+
+def lines(*messages: bytes) -> bytes:
+    return b"\n".join((*messages, b""))
+
+
+def script() -> Iterator[tuple[str, bytes]]:
+    """Who says what, in which pieces. The gateway's own ids begin with 2: 1 was the handshake's."""
+    ours = iter(range(2, 10_000))
+    plain = [
+        b"1",
+        b"0",
+        b"-7",
+        b"9007199254740993",
+        b"9223372036854775807",
+        b"18446744073709551615",
+        b'"a"',
+        b'"\\u00e9"',
+    ]
+    for id_ in plain:
+        yield "core", lines(asked(id_))
+        yield "peer", lines(answered(next(ours)))
+    for params in (
+        b'{"name":"a\\"b\\u0041","arguments":{}}',
+        b'{"name":"echo","arguments":{"name":"other"}}',
+        b'{"arguments":{"name":"other"},"name":"last"}',
+        b'{"name":"first","name":"second"}',
+        b'{ "name" : "spaced" , "arguments" : { "a" : [ 1 , 2 ] } }',
+        b'{"name":"\xc3\xa9t\xc3\xa9","arguments":{"text":"\xe2\x82\xac"}}',
+        b'{"arguments":{"text":"no name"}}',
+        b'{"name":"echo","arguments":{"password":"%b"}}' % hotpath_rig.SECRET.encode(),
+        b'{"name":"echo","arguments":{"api_key":"sk-1234567890abcdefghij1234"}}',
+        b'{"name":"%b","arguments":{}}' % hotpath_rig.SECRET.encode(),
+        b'{"name":"echo","arguments":{"text":"%b"}}' % (b"z" * 20_000),
+        b'{"name":"echo","arguments":{"text":"%b"}}' % (b"z" * 40_000),
+        b'{"name":"echo","arguments":%b}' % (b"[" * 100 + b"]" * 100),
+        b'{"name":"echo","_meta":{"progressToken":5}}',
+        b'{"name":"echo","_meta":{"io.tieline/lane":"turn1/tool2"}}',
+    ):
+        yield "core", lines(asked(b"10", params))
+        yield "peer", lines(answered(next(ours)))
+    refused = [
+        asked(b"11", b'{"name":"echo","arguments":%b}' % (b"[" * 200 + b"]" * 200)),
+        asked(b"null"),
+        asked(b"1.5"),
+        b'{"jsonrpc":"2.0","id":12,"id":13,"method":"tools/call","params":{"name":"echo"}}',
+        b'{"jsonrpc":"2.0","id":12,"method":"tools/call","method":"tools/call","params":{"name":"echo"}}',
+        b'{"jsonrpc":"2.0","id":12,"method":"tools/call","params":{"name":"echo"}',
+        b'{"jsonrpc":"2.0","id":12,"method":"tools/call","params":{"name":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":12,"method":"tools/call","params":{"name":"echo"},"result":{}}',
+    ]
+    for message in refused:
+        yield "core", lines(message)
+    odd = [
+        asked(b"11", b"null"),
+        asked(b"11", b"[1]"),
+        asked(b"11", b'{"name":7}'),
+        b'{"jsonrpc": "2.0", "id": 20, "method": "tools/call", "params": {"name": "echo", "arguments": {}}}',
+        b'{"id":20,"params":{"name":"echo"},"method":"tools/call","jsonrpc":"2.0"}',
+        b'{"jsonrpc":"2.0","id":20,"method":"tools/call","params":{"name":"echo"},"extra":true}',
+        b'{"jsonrpc":"1.0","id":20,"method":"tools/call","params":{"name":"echo"}}',
+        b'{"id":20,"method":"tools/call","params":{"name":"echo"}}',
+        b'{"jsonrpc":"2.0","id":20,"method":"tools\\/call","params":{"name":"echo"}}',
+        b'  {"jsonrpc":"2.0","id":20,"method":"tools/call","params":{"name":"echo"}}\r',
+        b'{"jsonrpc":"2.0","id":20,"method":"tools/call"}',
+    ]
+    for message in odd:
+        yield "core", lines(message)
+        yield "peer", lines(answered(next(ours)))
+    yield from answers(ours)
+    yield from crowds(ours)
+
+
+def answers(ours: Iterator[int]) -> Iterator[tuple[str, bytes]]:
+    """What a peer may say to a call."""
+    for form in (
+        b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32602,"message":"no"}}',
+        b'{"jsonrpc": "2.0", "id": %d, "result": {"content": []}}',
+        b'{"result":{"content":[]},"id":%d,"jsonrpc":"2.0"}',
+        b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]},"more":[1]}',
+        b'{"id":%d,"result":{}}',
+        form_of(b'{"task":{"taskId":"t"}}'),
+        form_of(b'{"structuredContent":{"token":"%b"}}' % hotpath_rig.SECRET.encode()),
+        form_of(b'{"content":[{"type":"text","text":"%b"}]}' % (b"y" * 40_000)),
+        form_of(b'{"a":%b}' % (b"[" * 110 + b"]" * 110)),
+        form_of(b'{"a":%b}' % (b"9" * 9000)),
+        form_of(b"[]"),
+        form_of(b"null"),
+        b'{"jsonrpc":"2.0","id":%d,"result":{},"error":{}}',
+        b'{"jsonrpc":"2.0","id":%d,"result":{"a":1},"result":{"a":2}}',
+        b'{"jsonrpc":"2.0","id":%d,"result":{"a":}}',
+        b'{"jsonrpc":"2.0","id":"%d","result":{}}',
+    ):
+        yield "core", lines(asked(b"30"))
+        yield "peer", lines(form % next(ours))
+        yield "core", lines(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":30}}')
+    number = next(ours)
+    yield "core", lines(asked(b"31"))
+    yield (
+        "peer",
+        lines(b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'),
+    )
+    yield "core", lines(asked(b"31"))
+    yield "peer", lines(answered(number), answered(number))
+    number = next(ours)
+    yield "core", lines(asked(b"32"))
+    yield (
+        "core",
+        lines(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":32,"reason":"r"}}'),
+    )
+    yield "peer", lines(answered(number))
+    yield "peer", lines(answered(9999))
+
+
+def crowds(ours: Iterator[int]) -> Iterator[tuple[str, bytes]]:
+    """Many at once, in pieces, and the answers in another order."""
+    numbers = [next(ours) for _ in range(30)]
+    yield "core", lines(*(asked(b"%d" % n) for n in range(100, 130)))
+    yield "peer", lines(*map(answered, reversed(numbers)))
+    pair = [next(ours), next(ours)]
+    data = lines(asked(b"200"), asked(b"201"))
+    for start in range(0, len(data), 41):
+        yield "core", data[start : start + 41]
+    yield "peer", b"\n\r\n" + lines(answered(pair[1]) + b"\r")
+    yield "peer", answered(pair[0])[:20]
+    yield "peer", answered(pair[0])[20:] + b"\n"
+    mixed = [next(ours), next(ours)]
+    ping = b'{"jsonrpc":"2.0","id":300,"method":"ping"}'
+    yield "core", lines(asked(b"301"), ping, asked(b"302"), b"nonsense", asked(b"301"))
+    yield "peer", lines(answered(mixed[1]), b"nonsense", answered(mixed[0]))
+
+
+def short(line: bytes) -> str:
+    text = line if len(line) <= LONGEST else b"%b... %d %b" % (
+        line[:100], len(line), hashlib.sha256(line).hexdigest().encode()
+    )  # fmt: skip
+    return text.decode("utf-8", "backslashreplace")
+
+
+async def played(directory: Path) -> list[str]:
+    """What came of the script: what each side was told, step by step, then the frames without their times."""
+    rig = Rig(directory)
+    await rig.greet()
+    told: list[str] = []
+    for who, data in script():
+        (rig.core if who == "core" else rig.peer).put(data)
+        await rig.settle()
+        told += [f">core {short(line)}" for line in rig.core.take().splitlines()]
+        told += [f">peer {short(line)}" for line in rig.peer.take().splitlines()]
+    await rig.close()
+    for line in (directory / "frames.jsonl").read_bytes().splitlines():
+        if b'"kind":"block"' not in line:
+            told.append(f"frame {short(_CRC.sub(b'}', _TIMES.sub(b'', line)))}")
+    told += [f"blob {path.name}" for path in sorted((directory / "blobs").rglob("*")) if path.is_file()]
+    return told
+
+
+def test_a_fixed_script_of_calls_leaves_the_bytes_and_frames_that_were_written_down(tmp_path: Path) -> None:
+    found = asyncio.run(played(tmp_path / "r"))
+    if os.environ.get("TIELINE_WRITE_GOLDEN"):
+        GOLDEN.write_text("\n".join(found) + "\n", encoding="utf-8")
+    assert found == GOLDEN.read_text(encoding="utf-8").splitlines()
+
+
+def test_what_is_counted_of_plain_calls_is_the_straight_way_once_each() -> None:
+    counts = asyncio.run(hotpath.counted(32, 8, 300))
+    assert counts.entered["straight.py: goes_straight"] == counts.entered["straight.py: comes_straight"] == 32
+    assert counts.codes["straight.py: goes_straight"] > counts.calls["straight.py: goes_straight"] > 32
