@@ -1,0 +1,411 @@
+"""The users of a load test: one that follows a script, one that does what a recorded agent did, one that makes trouble.
+
+Owns what each does with its connection and what is counted of it. When a recorded call is due is `pacing`'s business,
+what was recorded `plan`'s, and how bytes travel `raw_clients`'.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+from locust import User, task
+
+from gateway.protocol import jsonrpc
+from loadtest.crowd import raw_clients
+from loadtest.crowd.crew import Crew
+from loadtest.crowd.green import Flag, Greenlet, Late, sleep, spawn
+from loadtest.crowd.pacing import Due, Pacer, Sample, arrival
+from loadtest.crowd.plan import Plan, Said, is_error
+from loadtest.crowd.raw_clients import Client, Gone
+from loadtest.crowd.script import Call
+from loadtest.crowd.tally import CALM, CHAOS, SESSION
+
+PATIENCE_S = 30.0
+"""How long a user of a closed model waits for an answer before it counts it as none."""
+AGAIN_S = 0.5
+"""How long a user whose connection was lost waits before it connects again."""
+STEP_S = 0.05
+"""How often a user that waits looks whether the run is over."""
+UNANSWERED = "no answer when the run was over"
+INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"clientInfo":{"name":"tieline-load","version":"1"}}}'
+)
+
+
+class _Error(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class GatewayUser(User):
+    """An agent that is connected to a gateway."""
+
+    abstract = True
+    kind: ClassVar[str] = ""
+    environment: Any
+    crew: Crew
+    number: int
+
+    def on_start(self) -> None:
+        self.crew = self.environment.crew
+        self.number = self.crew.join()
+        self.ids = 0
+
+    @task
+    def work(self) -> None:
+        """Work until the run is over, then wait to be sent home."""
+        try:
+            while not self.crew.is_over:
+                self.session()
+        finally:
+            self.crew.leave()
+        while True:
+            sleep(1)
+
+    def session(self) -> None:
+        """One session, from its opening to its end."""
+        raise NotImplementedError
+
+    def client(self, answerer: raw_clients.Answerer = raw_clients.nobody) -> Client:
+        """A new connection, not yet open."""
+        place = self.crew.place
+        if place.transport == "stdio":
+            return raw_clients.StdioClient(place.command, place.environment, answerer)
+        if place.transport == "http":
+            return raw_clients.HttpClient(place.url, place.headers, answerer)
+        return raw_clients.WebSocketClient(place.url, place.headers, answerer)
+
+    def opened(self, client: Client, greeting: bytes | None = INITIALIZE) -> bool:
+        """Connect and shake hands; return whether it worked. Waits a little if not."""
+        began = time.monotonic()
+        fault = None
+        self.ids = 1
+        try:
+            client.open()
+            if greeting is not None:
+                answer = client.ask(1, under(greeting, 1), PATIENCE_S)
+                fault = said_of(answer) if is_error(answer) else None
+                client.tell(INITIALIZED)
+        except Gone as gone:
+            fault = str(gone)
+        except Late:
+            fault = f"no answer to the handshake in {PATIENCE_S:g} s"
+        self.count(SESSION, time.monotonic() - began, fault)
+        if fault is not None:
+            client.close()
+            self.rest(AGAIN_S)
+        return fault is None
+
+    def next_id(self) -> int:
+        """The id of the next request."""
+        self.ids += 1
+        return self.ids
+
+    def count(
+        self, name: str, seconds: float, fault: str | None = None, *, kind: str = "", lost: bool = False
+    ) -> None:
+        """Count one call, for us and for locust."""
+        kind = kind or self.kind
+        self.crew.tally.add(kind, name, seconds * 1e6, fault, lost=lost)
+        self.environment.events.request.fire(
+            request_type=kind,
+            name=name,
+            response_time=seconds * 1000,
+            response_length=0,
+            exception=RuntimeError(fault) if fault is not None else None,
+            context={},
+        )
+
+    def rest(self, seconds: float) -> None:
+        """Do nothing for so long, or until the run is over."""
+        until = time.monotonic() + seconds
+        while not self.crew.is_over and (left := until - time.monotonic()) > 0:
+            sleep(min(left, STEP_S))
+
+    def ask(self, client: Client, call: Call, lane: str, name: str, *, kind: str = "") -> bool:
+        """Make one call of a closed model and count it; return whether there is still a connection."""
+        id_ = self.next_id()
+        began = time.monotonic()
+        fault, lost, is_there = None, False, True
+        waiting = Waiting(client, id_, call.body(id_, lane))
+        try:
+            answer = waiting.answer(self.crew)
+            if answer is None:
+                fault, lost = UNANSWERED, True
+            elif is_error(answer):
+                fault = said_of(answer)
+        except Gone as gone:
+            fault, is_there = str(gone), False
+        except Late:
+            fault = f"no answer in {PATIENCE_S:g} s"
+        self.count(name, time.monotonic() - began, fault, kind=kind, lost=lost)
+        return is_there
+
+
+class Waiting:
+    """One request that is waited for as long as the run goes on, and a moment longer."""
+
+    def __init__(self, client: Client, id_: int, body: bytes) -> None:
+        self._box = raw_clients.Box[bytes]()
+        self._asking = spawn(self._ask, client, id_, body)
+
+    def _ask(self, client: Client, id_: int, body: bytes) -> None:
+        try:
+            self._box.set(client.ask(id_, body))
+        except Gone as gone:
+            self._box.fail(gone)
+
+    def answer(self, crew: Crew) -> bytes | None:
+        """The answer; None where the run was over before. Raises `Gone` and `Late`."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            left = crew.patience_s if crew.is_over else until - time.monotonic()
+            if left <= 0:
+                self._asking.kill(block=False)
+                if crew.is_over:
+                    return None
+                raise Late
+            try:
+                return self._box.get(min(left, STEP_S * 4))
+            except Late:
+                continue
+
+
+class ScriptedUser(GatewayUser):
+    """A closed model: one call after another, with the script's thoughts in between, in as many lanes as are wanted."""
+
+    kind = "scripted"
+
+    def session(self) -> None:
+        client = self.client()
+        if not self.opened(client):
+            return
+        lanes = [
+            spawn(self.lane, client, f"lane{number + 1}" if self.crew.lanes > 1 else "")
+            for number in range(self.crew.lanes)
+        ]
+        try:
+            for lane in lanes:
+                lane.join()
+        finally:
+            for lane in lanes:
+                lane.kill(block=False)
+            client.close()
+
+    def lane(self, client: Client, lane: str) -> None:
+        """Follow the script until the run or the connection is over."""
+        script = self.crew.script
+        assert script is not None
+        while not self.crew.is_over:
+            for call in script.call:
+                if self.crew.is_over or not self.ask(client, call, lane, f"tools/call {call.tool}"):
+                    self.rest(AGAIN_S)
+                    return
+                self.rest(call.think_ms / 1000)
+
+
+class RecordedUser(GatewayUser):
+    """An open model: the calls of a recorded agent, each at its time, whatever became of those before."""
+
+    kind = "recorded"
+
+    def on_start(self) -> None:
+        super().on_start()
+        self.began = time.monotonic()
+        self.round = 0
+
+    def session(self) -> None:
+        plan, crew = self.crew.plan, self.crew
+        assert plan is not None
+        length_s = plan.length_s / crew.factor
+        arrived = self.began + arrival(
+            self.number, crew.agents, self.round, length_s, min(crew.spread_s or length_s, length_s)
+        )
+        self.round += 1
+        self.rest(arrived - time.monotonic())
+        if crew.is_over:
+            return
+        answers = {method: deque(bodies) for method, bodies in plan.answers.items()}
+        client = self.client(lambda method: answers[method].popleft() if answers.get(method) else None)
+        playing = Playing(self, client, plan, Pacer(plan.calls, arrived=arrived, factor=crew.factor))
+        try:
+            playing.run(is_open=self.opened(client, plan.greeting))
+        finally:
+            client.close()
+
+
+class Playing:
+    """One round of a recorded agent."""
+
+    def __init__(self, user: RecordedUser, client: Client, plan: Plan, pacer: Pacer) -> None:
+        self._user = user
+        self._client = client
+        self._plan = plan
+        self._pacer = pacer
+        self._ids: dict[int, int] = {}
+        """Recorded requests, and the ids under which they were sent."""
+        self._endless: list[Greenlet] = []
+        """Requests that nobody waits for: subscriptions, and what is taken back."""
+        self._moved = Flag()
+        self._is_open = True
+
+    def run(self, *, is_open: bool) -> None:
+        """Send everything at its time, and count everything that was due."""
+        self._is_open = is_open
+        crew, pacer = self._user.crew, self._pacer
+        while not pacer.is_done:
+            now = time.monotonic()
+            for due in pacer.due(now, until=crew.ended):
+                self._send(due)
+            if crew.is_over and (not pacer.is_waiting or crew.patience_s <= 0):
+                break
+            self._wait(None if crew.is_over else pacer.next_at())
+        over = time.monotonic()
+        for sample in pacer.finish(over, until=crew.ended):
+            self._count(sample, UNANSWERED)
+        for greenlet in self._endless:
+            greenlet.kill(block=False)
+
+    def _wait(self, upcoming: float | None) -> None:
+        """Until the next call is due, an answer comes, or it is time to see whether the run is over."""
+        self._moved.clear()
+        wait = STEP_S if upcoming is None else min(upcoming - time.monotonic(), STEP_S)
+        if wait > 0 and not self._moved.wait(wait) and upcoming is not None:
+            late = time.monotonic() - upcoming
+            if late > 0:
+                self._user.crew.tally.lag.add(late * 1e6)
+
+    def _send(self, due: Due) -> None:
+        said = self._plan.said[due.key]
+        if said.kind == "request":
+            id_ = self._ids[due.key] = self._user.next_id()
+            ask: Callable[[int, Said, bool], None] = self._ask
+            going = spawn(ask, id_, said, due.is_awaited)
+            if not due.is_awaited:
+                self._endless.append(going)
+            return
+        body = said.body
+        if said.takes_back is not None:
+            body = cancel_of(self._ids.get(said.takes_back, 0))
+        try:
+            self._client.tell(body)
+        except Gone:
+            self._is_open = False
+
+    def _ask(self, id_: int, said: Said, is_awaited: bool) -> None:  # noqa: FBT001 - of one call
+        fault = None
+        try:
+            if not self._is_open:
+                raise Gone("there was no session")
+            answer = self._client.ask(id_, under(said.body, id_))
+            if is_error(answer) and not said.is_error:
+                fault = f"{said_of(answer)}; a result was recorded"
+            elif said.is_error and not is_error(answer):
+                fault = "a result; an error was recorded"
+        except Gone as gone:
+            fault = str(gone)
+        if is_awaited:
+            self._count(self._pacer.ended(said.seq, time.monotonic(), ok=fault is None), fault)
+        self._moved.set()
+
+    def _count(self, sample: Sample, fault: str | None) -> None:
+        name = self._plan.said[sample.key].label
+        lost = sample.ending in ("unanswered", "unsent")
+        self._user.count(name, sample.latency_s, fault, lost=lost)
+
+
+class ChaosUser(GatewayUser):
+    """An agent whose peers stall, crash and flood when told to, while another of its lanes calls one that behaves."""
+
+    kind = "chaos"
+    weight = 1
+
+    def session(self) -> None:
+        client = self.client()
+        if not self.opened(client):
+            return
+        calm = spawn(watch, self, client, "same agent")
+        try:
+            while self.crew.is_calm and not self.crew.is_over:
+                self.rest(STEP_S)
+            turn = 0
+            while not self.crew.is_over:
+                fault = self.crew.faults[(turn + self.number) % len(self.crew.faults)]
+                turn += 1
+                if not self.trouble(client, fault):
+                    break
+                self.rest(0.1)
+            calm.join()
+        finally:
+            calm.kill(block=False)
+            client.close()
+
+    def trouble(self, client: Client, fault: str) -> bool:
+        """Have a peer misbehave. Whatever it does, the gateway has to answer; an error is right."""
+        id_ = self.next_id()
+        began = time.monotonic()
+        wrong, lost, is_there = None, False, True
+        try:
+            waiting = Waiting(client, id_, Call(f"{fault}__fault").body(id_))
+            if waiting.answer(self.crew) is None:
+                # The run has ended a moment after the call was made.
+                return True
+        except Late:
+            wrong = "the gateway has left the call without an answer"
+        except Gone as gone:
+            wrong, is_there = str(gone), False
+        self.count(fault, time.monotonic() - began, wrong, lost=lost)
+        return is_there
+
+
+class Bystander(GatewayUser):
+    """An agent of a session of its own that has nothing to do with peers that misbehave, and must not notice."""
+
+    kind = "bystander"
+    weight = 3
+
+    def session(self) -> None:
+        client = self.client()
+        if not self.opened(client):
+            return
+        try:
+            watch(self, client, "another agent")
+        finally:
+            client.close()
+
+
+def watch(user: GatewayUser, client: Client, who: str) -> None:
+    """Call a peer that behaves, all the while, and count calls apart from before and after the trouble begins."""
+    call = Call("good__echo", {"text": "still here"}, think_ms=10)
+    while not user.crew.is_over:
+        part = CALM if user.crew.is_calm else CHAOS
+        if not user.ask(client, call, "", f"{who}, {part}", kind="bystander"):
+            user.rest(AGAIN_S)
+            return
+        user.rest(call.think_ms / 1000)
+
+
+def under(body: bytes, id_: int) -> bytes:
+    """A request under another id."""
+    return jsonrpc.with_id(body, jsonrpc.read(body), id_)
+
+
+def cancel_of(id_: int) -> bytes:
+    """The notification that takes a request back."""
+    return b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}' % id_
+
+
+def said_of(answer: bytes) -> str:
+    """The error of an answer, in words."""
+    try:
+        error = bytes(jsonrpc.read(answer).error)
+        read: Any = msgspec.json.decode(error, type=_Error) if error else None
+    except (jsonrpc.BadMessage, msgspec.DecodeError):
+        return "an answer that cannot be read"
+    return f"error {read.code}: {read.message[:120]}" if read is not None else "the tool says isError"

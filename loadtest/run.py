@@ -1,0 +1,281 @@
+"""A load test with one command: `python -m loadtest.run --users scripted --transport ws --seconds 10 --workers 2`.
+
+Starts a gateway with an echo server behind it (or takes yours), drives it with locust in one or several processes,
+shows progress, and leaves a report as HTML and CSV. Ends with 0 where all budgets are kept, 1 where one is broken or
+the gateway went, 3 where there is nothing to drive, 130 when it was interrupted. Measures nothing itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+from types import FrameType
+from urllib.parse import urlsplit
+
+from loadtest.crowd.budgets import BudgetError, changed
+from loadtest.crowd.place import (
+    FAULTS,
+    ROOT,
+    TIELINE,
+    Place,
+    PlaceError,
+    Running,
+    chaos_peers,
+    echo_peers,
+    running,
+    toml_of,
+    transport_of,
+)
+from loadtest.crowd.plan import PlanError
+from loadtest.crowd.results import BEGUN, FILES
+from loadtest.crowd.script import ScriptError
+from loadtest.crowd.script import parse as parse_script
+from loadtest.crowd.sources import plan_from
+
+DONE, NO, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+KINDS = {"scripted": ["ScriptedUser"], "recorded": ["RecordedUser"], "chaos": ["ChaosUser", "Bystander"]}
+LISTENERS = {"ws": "websocket", "http": "http"}
+LOCUSTFILE = Path(__file__).with_name("locustfile.py")
+REACH_S = 5.0
+END_S = 40.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="python -m loadtest.run", description=(__doc__ or "").partition("\n")[0]
+    )
+    add = made.add_argument
+    add("--users", choices=KINDS, default="scripted", help="what kind of agents (scripted)")
+    add("--transport", choices=("ws", "http", "stdio"), default="ws", help="how they are connected (ws)")
+    add("--count", type=int, default=4, help="how many agents (4)")
+    add("--seconds", type=int, default=10, help="how long (10)")
+    add(
+        "--workers",
+        type=int,
+        default=0,
+        help="processes that make the load, besides the master (0: one does all)",
+    )
+    add("--out", type=Path, default=Path("loadtest-results"), help="directory of the results")
+    add("--url", default="", help="a gateway that runs already: ws://… or http://…")
+    add("--token-file", type=Path, help="file with its bearer token")
+    add("--config", type=Path, help="start a gateway with this tieline.toml instead of an echo server")
+    add("--port", type=int, default=0, help="port of the gateway that is started (0: a free one)")
+    add("--script", type=Path, help="scripted: the calls, as TOML (loadtest/crowd/echo.toml)")
+    add("--lanes", type=int, default=1, help="scripted: calls of one agent at the same time (1)")
+    add("--recording", type=Path, help="recorded: whose agent they all are")
+    add("--factor", type=float, default=1.0, help="recorded: how much faster than recorded (1)")
+    add(
+        "--spread",
+        type=float,
+        default=0,
+        help="recorded: seconds over which they come (a third of --seconds)",
+    )
+    add("--faults", default=",".join(FAULTS), help=f"chaos: what peers do ({','.join(FAULTS)})")
+    add("--calm", type=float, default=2.0, help="chaos: seconds before they begin with it (2)")
+    add("--flood", type=int, default=2000, help="chaos: notifications of one flood (2000)")
+    add(
+        "--budget",
+        action="append",
+        default=[],
+        metavar="KIND.FIGURE<=N",
+        help="one more bound, or another one",
+    )
+    add("--record", action="store_true", help="record the sessions, below the results")
+    return made
+
+
+def locust_command(options: argparse.Namespace, place: Place) -> list[str]:
+    """What runs locust."""
+    out: Path = options.out
+    command = [
+        *(sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), *KINDS[options.users], "--headless"),
+        *("--users", str(options.count), "--spawn-rate", str(options.count)),
+        *("--run-time", f"{options.seconds}s", "--loglevel", "WARNING", "--only-summary", "--reset-stats"),
+        *("--html", str(out / "locust.html"), "--json-file", str(out / "locust")),
+        *("--place", place.encode(), "--out", str(out), "--lanes", str(options.lanes)),
+        *("--factor", str(options.factor), "--spread", str(options.spread or options.seconds / 3)),
+        *("--faults", options.faults, "--calm", str(options.calm)),
+        *("--told-command", shlex.join(["python", "-m", "loadtest.run", *sys.argv[1:]])),
+    ]
+    for budget in options.budget:
+        command += ["--budget", budget]
+    if options.script is not None:
+        command += ["--script", str(options.script)]
+    if options.recording is not None:
+        command += ["--recording", str(options.recording)]
+    if options.workers:
+        port = str(free_port())
+        command += ["--processes", str(options.workers), "--master-bind-host", "127.0.0.1"]
+        command += ["--master-bind-port", port, "--master-port", port]
+    return command
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+@contextlib.contextmanager
+def placed(options: argparse.Namespace) -> Generator[tuple[Place, Running | None]]:
+    """A gateway to drive, for the length of a block.
+
+    Raises:
+        PlaceError: There is none.
+    """
+    out: Path = options.out
+    if options.url:
+        headers: dict[str, str] = {}
+        if options.token_file is not None:
+            headers["Authorization"] = f"Bearer {options.token_file.read_text().strip()}"
+        reach(options.url)
+        yield Place(transport_of(options.url), options.url, headers), None
+        return
+    config = options.config
+    if config is None:
+        config = out / "tieline.toml"
+        config.write_text(_own_config(options))
+    if options.transport == "stdio":
+        command = [*TIELINE, "run", str(config), "--stdio"]
+        command += ["--record", str(out / "recordings")] if options.record else []
+        yield Place("stdio", command=command, state=str(out / "state")), None
+        return
+    with running(config, LISTENERS[options.transport], out, records=options.record) as gateway:
+        yield Place(options.transport, gateway.url), gateway
+
+
+def _own_config(options: argparse.Namespace) -> str:
+    faults = [word for word in options.faults.split(",") if word]
+    peers = chaos_peers(faults, flood=options.flood) if options.users == "chaos" else echo_peers()
+    listen = {"port": options.port, "insecure_loopback": True}
+    text = toml_of(peers, {} if options.transport == "stdio" else {LISTENERS[options.transport]: listen})
+    if not options.record:
+        text += "\n[record]\nenabled = false\n"
+    return text
+
+
+def reach(url: str) -> None:
+    """Try whether somebody listens at an address.
+
+    Raises:
+        PlaceError: Nobody does.
+    """
+    place = urlsplit(url)
+    if place.scheme not in ("ws", "wss", "http", "https") or not place.hostname:
+        raise PlaceError(
+            f"`{url}` is no address of a gateway", "write ws://HOST:PORT/mcp or http://HOST:PORT/mcp"
+        )
+    port = place.port or (443 if place.scheme in ("wss", "https") else 80)
+    try:
+        socket.create_connection((place.hostname, port), timeout=REACH_S).close()
+    except OSError as fault:
+        why = fault.strerror or str(fault)
+        raise PlaceError(
+            f"no gateway answers at {url}: {why}",
+            "start one (`tieline run tieline.toml`), or leave --url out and one is started for the test",
+        ) from None
+
+
+def drive(options: argparse.Namespace, place: Place, gateway: Running | None) -> int:
+    """Run locust to its end, or to that of the gateway; return the exit code."""
+    told_of = f"{options.workers} processes" if options.workers else "one process"
+    sys.stderr.write(
+        f"{options.count} {options.users} agents, {options.seconds} s, {told_of}. {place.about}\n"
+    )
+    process = subprocess.Popen(
+        locust_command(options, place),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        start_new_session=True,
+    )
+    told: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del frame
+        told.append(number)
+        has_begun = (options.out / BEGUN).exists()
+        _signal(process, signal.SIGINT if len(told) == 1 and has_begun else signal.SIGKILL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
+    trouble = None
+    while process.poll() is None:
+        if gateway is not None and trouble is None and not told and (trouble := gateway.trouble) is not None:
+            sys.stderr.write(f"error: {trouble}\n")
+            _signal(process, signal.SIGINT)
+        time.sleep(0.05)
+    if told:
+        has_begun = (options.out / BEGUN).exists()
+        found = (
+            f"what was measured until then is in {options.out}" if has_begun else "nothing was measured yet"
+        )
+        sys.stderr.write(f"interrupted; {found}\n")
+        return INTERRUPTED
+    return NO if trouble is not None else process.returncode
+
+
+def check(options: argparse.Namespace) -> None:
+    """Read what locust's processes will read, so that a mistake is found before anything is started.
+
+    Raises:
+        BudgetError, PlanError, ScriptError, OSError: One of them is no good.
+    """
+    changed({}, options.budget)
+    if options.script is not None:
+        parse_script(options.script.read_text(), str(options.script))
+    if options.users == "recorded":
+        plan_from(options.recording)
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if number == signal.SIGKILL:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+
+
+def main() -> int:
+    """Run one load test."""
+    options = parser().parse_args()
+    if options.users == "recorded" and options.recording is None:
+        sys.stderr.write(
+            "error: recorded agents need a recording\n\nhint: --recording DIR names one; "
+            "`--users scripted --record` leaves some in loadtest-results/recordings\n"
+        )
+        return WRONG_USE
+    unknown = [word for word in options.faults.split(",") if word and word not in FAULTS]
+    if unknown:
+        sys.stderr.write(f"error: no fault is called {unknown[0]}\n\nhint: there are {', '.join(FAULTS)}\n")
+        return WRONG_USE
+    try:
+        check(options)
+    except (BudgetError, PlanError, ScriptError, OSError) as fault:
+        sys.stderr.write(f"error: {fault}\n")
+        return BAD_INPUT
+    options.out = options.out.absolute()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in ("report.html", *(name for name, _ in FILES)):
+        # What an earlier run has left is not of this one.
+        (options.out / name).unlink(missing_ok=True)
+    try:
+        with placed(options) as (place, gateway):
+            return drive(options, place, gateway)
+    except PlaceError as fault:
+        sys.stderr.write(f"error: {fault}\n" + (f"\nhint: {fault.hint}\n" if fault.hint else ""))
+        return BAD_INPUT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""Load tests as they are run: every kind of user over every transport, several processes, and what goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from loadtest import run
+
+ROOT = Path(__file__).parents[3]
+HERE = Path(__file__).parent
+PATIENCE_S = 55
+RUN = (sys.executable, "-m", "loadtest.run")
+LOOSE = ("--budget", "scripted.p95_ms<=30000")
+"""These tests are about what is counted, not about how fast this machine is."""
+
+pytestmark = pytest.mark.timeout(110)
+
+
+@pytest.fixture(scope="module")
+def everybody(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    out = tmp_path_factory.mktemp("crowd")
+    done = subprocess.run(
+        [sys.executable, str(HERE / "all_users.py"), str(out)],
+        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("over", ["ws", "http", "stdio"])
+@pytest.mark.parametrize("kind", ["scripted", "recorded", "chaos"])
+def test_every_kind_of_user_works_over_every_transport(
+    everybody: dict[str, Any], kind: str, over: str
+) -> None:
+    [found] = [one for one in everybody["results"] if (one["kind"], one["over"]) == (kind, over)]
+
+    assert found["faults"] == {}
+    assert found["leftover"] is False
+    figures = found["figures"]
+    for name in ("chaos", "bystander") if kind == "chaos" else (kind,):
+        assert figures[f"{name}.calls"] >= 3
+        assert figures[f"{name}.failed"] == 0
+        assert figures[f"{name}.sessions"] > 0
+    if kind == "chaos":
+        assert figures["bystander.same_agent_p50_ratio"] > 0
+        assert figures["bystander.another_agent_p50_ratio"] > 0
+
+
+def test_lanes_of_a_scripted_agent_are_recorded_and_played_as_lanes(everybody: dict[str, Any]) -> None:
+    assert everybody["lanes"] == 2
+
+
+def ran(*words: str, out: Path, code: int) -> tuple[str, str]:
+    """Run a load test to its end; return what it wrote to stdout and stderr."""
+    done = subprocess.run(
+        [*RUN, *words, "--out", str(out)],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+@contextlib.contextmanager
+def going(*words: str, out: Path) -> Generator[tuple[subprocess.Popen[str], Iterator[str]]]:
+    """A load test whose users are at work, and what it says on stderr from then on."""
+    with subprocess.Popen(
+        [*RUN, *words, "--out", str(out)], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stderr is not None
+            lines = iter(process.stderr.readline, "")
+            for line in lines:
+                if re.search(r" [1-9][0-9,]* calls ", line):
+                    break
+            yield process, lines
+        finally:
+            if process.poll() is None:
+                process.terminate()
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The results of a scripted run that was recorded and broke a budget, and what it said."""
+    out = tmp_path_factory.mktemp("recorded")
+    words = ("--seconds", "1", "--count", "2", "--lanes", "2", "--record", *LOOSE)
+    said, _ = ran(*words, "--budget", "scripted.calls>=1000000", out=out, code=1)
+    return out, said
+
+
+def test_a_broken_budget_ends_with_1_and_is_named(recorded: tuple[Path, str]) -> None:
+    out, said = recorded
+
+    assert "BROKEN  scripted.calls: " in said
+    assert "wanted at least 1e+06: short by" in said
+    assert "FAILED: 1 of 3 budgets broken" in (out / "report.html").read_text()
+
+
+def test_a_crowd_in_two_processes_is_one_result(recorded: tuple[Path, str], tmp_path: Path) -> None:
+    recording = str(min((recorded[0] / "recordings").iterdir()))
+    said, _ = ran(
+        *("--users", "recorded", "--recording", recording, "--count", "6", "--workers", "2"),
+        *("--seconds", "3", "--spread", "0.5", "--budget", "recorded.p95_ms<=30000"),
+        out=tmp_path, code=0,
+    )  # fmt: skip
+
+    found = json.loads((tmp_path / "figures.json").read_text())
+    assert found["users"] == 6
+    assert found["figures"]["recorded.sessions"] >= 6
+    assert found["trouble"] == ""
+    assert "PASSED" in said
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        "report.html",
+        "figures.csv",
+        "course.csv",
+        "failures.csv",
+        "locust.html",
+    }
+
+
+def test_an_interrupted_run_keeps_what_there_is(tmp_path: Path) -> None:
+    with going("--seconds", "600", "--workers", "1", out=tmp_path) as (process, lines):
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        rest = "".join(lines)
+        assert process.wait(PATIENCE_S) == 130
+
+    assert "interrupted; what was measured until then is in" in rest
+    assert "Traceback" not in rest
+    found = json.loads((tmp_path / "figures.json").read_text())
+    assert found["trouble"] == "interrupted"
+    assert found["figures"]["scripted.calls"] > 0
+    assert "BROKEN OFF" in (tmp_path / "report.html").read_text()
+    _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
+    assert alive == []
+
+
+def test_a_gateway_that_ends_in_the_middle_ends_the_run(tmp_path: Path) -> None:
+    with going("--seconds", "600", out=tmp_path) as (process, lines):
+        [gateway] = [
+            child for child in psutil.Process(process.pid).children() if "--ready-file" in child.cmdline()
+        ]
+        gateway.kill()
+        rest = "".join(lines)
+        assert process.wait(PATIENCE_S) == 1
+
+    assert "error: the gateway ended with exit code -9" in rest
+    assert json.loads((tmp_path / "figures.json").read_text())["figures"]["scripted.calls"] > 0
+
+
+def refused(
+    words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """Ask for a load test that cannot be; return what is said about it."""
+    monkeypatch.setattr(sys, "argv", ["loadtest.run", *words])
+    assert run.main() == code
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    return said
+
+
+@pytest.fixture
+def taken() -> Generator[int]:
+    """A port where somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_no_gateway_at_an_address_is_said_before_anything_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    words = ["--url", f"ws://127.0.0.1:{port}/mcp", "--out", str(tmp_path)]
+
+    said = refused(words, 3, monkeypatch, capsys)
+
+    assert said.startswith(f"error: no gateway answers at ws://127.0.0.1:{port}/mcp: Connection refused\n")
+    assert "hint: start one" in said
+
+
+def test_a_port_in_use_is_said_in_words(
+    tmp_path: Path, taken: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(["--port", str(taken), "--out", str(tmp_path)], 3, monkeypatch, capsys)
+
+    assert f"{taken}, where another program listens already" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (["--users", "recorded"], 2, "recorded agents need a recording"),
+        (["--users", "recorded", "--recording", "nowhere"], 3, "cannot be played"),
+        (["--users", "chaos", "--faults", "sneeze"], 2, "no fault is called sneeze"),
+        (["--url", "localhost:8400"], 3, "is no address of a gateway"),
+        (["--budget", "p95<3"], 3, "is no budget"),
+        (["--script", "nowhere.toml"], 3, "nowhere.toml"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(
+    tmp_path: Path,
+    words: list[str],
+    code: int,
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert why in refused([*words, "--out", str(tmp_path)], code, monkeypatch, capsys)
+
+
+def test_the_gateway_never_sees_locust() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", "import sys, gateway.cli.main, gateway.serve; print(*sys.modules)"],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+        env={**os.environ, "PYTHONPATH": ""},
+    ).stdout.split()  # fmt: skip
+
+    assert not {"locust", "gevent"} & set(shown)
