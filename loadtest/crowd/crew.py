@@ -39,6 +39,7 @@ class Crew:
     processes: int = 1
     number: int = 0
     """Which of the processes this is."""
+    grace_s: float = GRACE_S
     tally: Tally = field(default_factory=Tally)
     began: float = 0.0
     ended: float | None = None
@@ -64,7 +65,7 @@ class Crew:
     @property
     def patience_s(self) -> float:
         """How much longer answers are waited for."""
-        return GRACE_S if self.ended is None else self.ended + GRACE_S - time.monotonic()
+        return self.grace_s if self.ended is None else self.ended + self.grace_s - time.monotonic()
 
     def join(self) -> int:
         """A user begins; returns its number among all processes' users."""
@@ -80,7 +81,7 @@ class Crew:
         """End the run: return when all users have counted what they had, or do not come to an end."""
         if self.ended is None:
             self.ended = time.monotonic()
-        while self._busy > 0 and time.monotonic() < self.ended + PATIENCE_S:
+        while self._busy > 0 and time.monotonic() < self.ended + self.grace_s + PATIENCE_S:
             sleep(0.01)
 
     def take(self) -> Tally:

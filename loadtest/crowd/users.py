@@ -254,6 +254,7 @@ class Playing:
         """Requests that nobody waits for: subscriptions, and what is taken back."""
         self._moved = Flag()
         self._is_open = True
+        self._is_over = False
 
     def run(self, *, is_open: bool) -> None:
         """Send everything at its time, and count everything that was due."""
@@ -266,8 +267,8 @@ class Playing:
             if crew.is_over and (not pacer.is_waiting or crew.patience_s <= 0):
                 break
             self._wait(None if crew.is_over else pacer.next_at())
-        over = time.monotonic()
-        for sample in pacer.finish(over, until=crew.ended):
+        self._is_over = True
+        for sample in pacer.finish(time.monotonic(), until=crew.ended):
             self._count(sample, UNANSWERED)
         for greenlet in self._endless:
             greenlet.kill(block=False)
@@ -310,7 +311,7 @@ class Playing:
                 fault = "a result; an error was recorded"
         except Gone as gone:
             fault = str(gone)
-        if is_awaited:
+        if is_awaited and not self._is_over:
             self._count(self._pacer.ended(said.seq, time.monotonic(), ok=fault is None), fault)
         self._moved.set()
 

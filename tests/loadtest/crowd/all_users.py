@@ -32,6 +32,7 @@ def counted(kind: str, users: list[Any], crew: Crew, wanted: list[str]) -> dict[
     """Have these users work until there are enough calls; return what was counted."""
     environment: Any = locust.env.Environment(user_classes=users, catch_exceptions=False)
     environment.crew = crew
+    crew.grace_s = PATIENCE_S
     crew.began = time.monotonic()
     runner = environment.create_local_runner()
     runner.start(2, spawn_rate=100)
