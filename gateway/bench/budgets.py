@@ -77,6 +77,9 @@ class BudgetFile(msgspec.Struct, frozen=True, kw_only=True):
     runs: Annotated[
         int, Meta(ge=2, description="So many runs in a row must be better before the ratchet moves.")
     ] = 5
+    load: Annotated[
+        dict[str, Any], Meta(description="What load tests may measure: `python -m loadtest.run` reads these.")
+    ] = {}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
