@@ -203,6 +203,11 @@ class Catalog:
         return list(kind.offered.values())
 
     @property
+    def told_tools(self) -> Mapping[str, object]:
+        """The tools of `tool_names`, by name: another object whenever they may be others."""
+        return self._kinds["tools/list"].offered
+
+    @property
     def tool_names(self) -> list[str]:
         """The names of the tools that were last told to cores; none before that, or where lists pass untouched."""
         return list(self._kinds["tools/list"].offered)
@@ -243,9 +248,20 @@ class Catalog:
         """Return the input schema of a tool; empty where the tool or its schema is not known."""
         for item in self._kinds["tools/list"].by_peer.get(peer, ()):
             if item.original == original:
-                with suppress(msgspec.DecodeError):
-                    return bytes(read_members.decode(item.raw).get("inputSchema", b""))
+                if item.schema is None:
+                    item.schema = b""
+                    with suppress(msgspec.DecodeError):
+                        item.schema = bytes(read_members.decode(item.raw).get("inputSchema", b""))
+                return item.schema
         return b""
+
+    def owner(self, name: str) -> str:
+        """Return the peer whose tool is offered under the name that it has there; empty where that is not plain."""
+        kind = self._kinds["tools/list"]
+        item = kind.offered.get(name)
+        if item is None or kind.stale or self._judge is not None or item.original != name:
+            return ""
+        return item.peer if item.peer not in kind.outdated else ""
 
     def held_by(self, name: str) -> str | None:
         """Return the peer of which a tool would have this name, were it not kept back."""

@@ -120,7 +120,8 @@ class Run:
             # A recorded one is as late as it was: its answer may have to wait for what the core has not said yet.
             self._timer = session.exchange.host.later(self._deadline_ms / 1000, lambda: self._late(leg))
         self._since = session.tap.now()
-        session.submit(leg, peer)
+        if not peer.ask_hook(leg, step.event, step.data):
+            session.submit(leg, peer)
 
     def _late(self, leg: Call) -> None:
         if self._leg is not leg:

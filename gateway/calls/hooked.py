@@ -20,6 +20,7 @@ from gateway.calls.inputs import Inputs
 from gateway.calls.pi import events, words
 from gateway.calls.request import Request, bad_params, read_named
 from gateway.calls.steps import Flow, Settle, run
+from gateway.calls.straight_hooked import goes_by_hooks
 from gateway.hooks.breaker import Breaker
 from gateway.hooks.folds import Rules
 from gateway.hooks.order import Hook, in_order
@@ -49,6 +50,9 @@ class Hooked:
         self._session = session
         self.breaker = Breaker()
         self._inputs = Inputs()
+        self._known_rules: Rules | None = None
+        self.may_go_straight = True
+        """Set to False, every call goes the long way: for tests."""
         self._lines: dict[str, list[Hook]] | None = None
         """Who is asked at each event, in order; None until it is looked at again."""
         self._is_settled = False
@@ -144,14 +148,18 @@ class Hooked:
 
     def _rules(self) -> Rules:
         profile = self._session.host_calls.authority.rules.policy.profile
+        known = self._known_rules
+        if known is not None and known.profile == profile:
+            return known
         is_auto = profile == "full-auto"
-        return Rules(
+        known = self._known_rules = Rules(
             complaint=self._complaint,
             allows_path=self._allows_path,
             may_decide=is_auto,
             passes_faults=is_auto,
             profile=profile,
         )
+        return known
 
     def _complaint(self, tool: str, given: bytes) -> str:
         """Return what is wrong with an input for a tool. What is no tool of a peer's, the core itself has to judge."""
@@ -167,6 +175,10 @@ class Hooked:
             return False
 
     # Calls of tools.
+
+    def goes_straight(self, core: Core, data: bytes, envelope: Envelope) -> bool:
+        """As `straight.goes_straight`, where there are extensions, whether they are asked about calls or not."""
+        return self.may_go_straight and goes_by_hooks(self._session, self, core, data, envelope)
 
     def holds(self, request: Request, call: Call, peer: Peer) -> bool:
         """Whether a tool call waits for hooks, which have been begun to be asked; it goes on by itself."""
@@ -200,6 +212,11 @@ class Hooked:
         if call.is_open:
             self._judge(request, call, peer, name, self.lines.get("tool_call", []))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nobody left to be waited for, which was looked at before."""
+        return self._is_settled
+
     def _judge(self, request: Request, call: Call, peer: Peer, name: str, line: list[Hook]) -> None:
         try:
             data = hook_words.call_data(name, call.core_id, bytes(call.params))
@@ -207,6 +224,12 @@ class Hooked:
             why = f"`params` of `{call.method}` are malformed: {fault}"
             self._session.finish(call, Reply(fault=bad_params(why)))
             return
+        self.judge(request, call, peer, name, line, data)
+
+    def judge(
+        self, request: Request, call: Call, peer: Peer, name: str, line: list[Hook], data: bytes
+    ) -> None:
+        """Ask the hooks of `line` about a call of the tool `name`, and go on with it as they have decided."""
         self._run("tool_call", line, data, call, partial(self._judged, request, call, peer, name))
 
     def _judged(self, request: Request, call: Call, peer: Peer, name: str, outcome: Outcome) -> None:

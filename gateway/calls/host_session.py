@@ -18,6 +18,7 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.faults import bad_host_call, host_call_failed
 from gateway.calls.reading import lane_of
 from gateway.calls.session_events import after, before, instead
+from gateway.calls.straight import LANE_MARK
 from gateway.protocol.errors import Fault
 from gateway.sessions import format as session_format
 from gateway.sessions import ops
@@ -27,6 +28,7 @@ from gateway.sessions.format import SessionError
 from gateway.sessions.tree import TreeError
 
 if TYPE_CHECKING:
+    from gateway.calls.core_state import Core
     from gateway.calls.hook_run import Run
     from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 NAME = "session"
 """The host call, and the name of the frames that it leaves."""
 _MS = 1_000_000
+_MOST_WRITTEN = 100
 _encode = msgspec.json.Encoder().encode
 
 
@@ -75,6 +78,10 @@ class HostSession:
         """Whether a file is being read, or hooks are asked: what else is asked waits, so that all happens in one order.
         """
         self._run: Run | None = None
+        self._written: dict[Peer, tuple[tuple[object, ...], bytes, bytes]] = {}
+        """What the context of each extension was written of, and what stands before and behind the time in it."""
+        self._ui_of: tuple[bool, Core | None, dict[str, Any], str] = (False, None, {}, "")
+        """What `_ui` was found out for last, and what it was."""
         self._record(
             {
                 "event": "begun", "seed": beginning.seed, "at_ms": beginning.at_ms, "cwd": beginning.cwd,
@@ -101,6 +108,38 @@ class HostSession:
             "ui": self._ui(about or call),
             **({"lane": lane} if lane else {}),
         }
+
+    def context_json(self, call: Call, peer: Peer) -> bytes:
+        """As `context`, written. What is the same from call to call is written once."""
+        conversation, session = self.conversation, self._session
+        about = call.about
+        lane = lane_of(about.params) if about is not None and bytes(about.params).find(LANE_MARK) >= 0 else ""
+        tree = conversation.tree
+        about_ui = self._known_ui(about or call)
+        alike = (
+            peer.registered, tree, tree.leaf, tree.name, conversation.generation, session.catalog.told_tools, about_ui,
+            lane,
+        )  # fmt: skip
+        known = self._written.get(peer)
+        if known is None or known[0] != alike:
+            told = self.context(call, peer)
+            told["now_ms"] = 0
+            head, _, tail = _encode(told).partition(b'"now_ms":0')
+            if len(self._written) >= _MOST_WRITTEN:
+                self._written.clear()
+            known = self._written[peer] = alike, head, tail
+        now_ms = conversation.beginning.at_ms + session.tap.now() // _MS
+        return b'%b"now_ms":%d%b' % (known[1], now_ms, known[2])
+
+    def _known_ui(self, call: Call) -> str:
+        """As `_ui`, looked up where it is of a core whose answer stays the same while it is connected."""
+        core = self._session.asks.whom(call)
+        if core is None or core.era != "legacy" or core.is_closed:
+            return self._ui(call)
+        has_terminal = self._session.exchange.host.terminal(self._session) is not None
+        if self._ui_of[:3] != (has_terminal, core, core.capabilities):
+            self._ui_of = has_terminal, core, core.capabilities, self._ui(call)
+        return self._ui_of[3]
 
     def _ui(self, call: Call | None) -> str:
         if self._session.exchange.host.terminal(self._session) is not None:

@@ -23,7 +23,10 @@ class Inputs:
         validator = self._validator(schema)
         if validator is None:
             return ""
-        error = next(iter(validator.iter_errors(msgspec.json.decode(given))), None)
+        value = msgspec.json.decode(given)
+        if validator.is_valid(value):
+            return ""
+        error = next(iter(validator.iter_errors(value)), None)
         if error is None:
             return ""
         where = "".join(f"/{part}" for part in ("input", *error.instance_path))

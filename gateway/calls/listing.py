@@ -49,6 +49,8 @@ class Item:
     """Its name for cores; empty where it is not offered."""
     held: bool = False
     """Whether it is kept back until somebody accepts its changed definition."""
+    schema: bytes | None = None
+    """The input schema of a tool, once somebody has looked."""
 
     def listed(self) -> bytes:
         """Return the definition as cores see it."""

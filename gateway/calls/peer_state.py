@@ -32,6 +32,7 @@ from gateway.calls.registered import Registered, joined, split
 from gateway.calls.straight import comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.bounds import is_deep
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unkept, unrecorded
 from gateway.protocol.hops import NOTIFICATION
 from gateway.protocol.jsonrpc import BadMessage, Envelope
@@ -331,6 +332,63 @@ class Peer:
         self.delivered = call.seq
         link.send(message, self._stamp(call, params) if link.stamped else None)
 
+    def ask_hook(self, call: Call, event: str, data: bytes) -> bool:
+        """Put a question to a hook at once, as `send_call` does in more steps: `call.params` hold `event` and `data`.
+
+        False, and nothing was done, where the question would have to wait or cannot be put.
+        """
+        link = self.link
+        session = call.session
+        if (
+            link is None
+            or self.state != "ready"
+            or self.era != "legacy"
+            or self.is_full
+            or len(self.pending) >= self.limit
+        ):
+            return False
+        tap = session.tap
+        id_ = self.next_id()
+        call.peer, call.peer_id = self, id_
+        call.deadline = tap.at + self.timeout_ns
+        message = b'{"jsonrpc":"2.0","id":%d,"method":"pi/event_hook","params":%b}' % (id_, call.params)
+        seq = call.seq = tap.record(
+            "request", ">peer", message, peer=self.name, life=self.life, id=id_, parent=call.parent,
+            method=words.EVENT_HOOK, name=event, flags=("synthetic",),
+        )  # fmt: skip
+        self.calls += 1
+        if seq < 0:
+            session.answered(call, Reply(fault=unrecorded()))
+            return True
+        self.pending[id_] = call
+        self.delivered = seq
+        if not session.exchange.is_watching:
+            session.exchange.watch()
+        ask = getattr(link, "ask_hook", None)
+        if ask is None or not ask(id_, event, data, self._context_for(call)):
+            link.send(message)
+        return True
+
+    def _context_for(self, call: Call) -> bytes:
+        """As `context_of`, written: empty where there is nothing to tell."""
+        about = call.session.host_session
+        return about.context_json(call, self) if about is not None else b""
+
+    def hook_answered(self, id_: Id, result: bytes) -> None:
+        """The result of a question that was put to a hook, where it has come by itself."""
+        data = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (jsonrpc.encode_id(id_), result)
+        call = self.pending.get(id_)
+        if call is None or is_deep(data, self.most_depth):
+            self.message(data)
+            return
+        self.damage.silence = 0
+        del self.pending[id_]
+        seq = self._record_answer(call, data, id_, "response")
+        if seq < 0 and call.session.tap.must_keep:
+            call.session.answered(call, Reply(fault=unkept(self.name)))
+        else:
+            call.session.answered(call, Reply(result=result, seq=seq))
+
     @property
     def last_id(self) -> int:
         """The id that was minted last."""
@@ -544,24 +602,8 @@ class Peer:
         if call is None:
             self._unexpected(data, id_, kind)
             return
-        self.damage.in_a_row = 0
         session = call.session
-        if self.life == 1:
-            seq = session.tap.plain(
-                kind, "peer>", data, self.name, id_, call.seq, self.delivered, call.method, ""
-            )
-        else:
-            seq = session.tap.record(
-                kind,
-                "peer>",
-                data,
-                peer=self.name,
-                life=self.life,
-                id=id_,
-                re=call.seq,
-                after=self.delivered,
-                method=call.method,
-            )
+        seq = self._record_answer(call, data, id_, kind)  # pyright: ignore[reportArgumentType] - it was a key
         if seq < 0 and session.tap.must_keep and call.method not in NEVER_CANCELLED:
             session.answered(call, Reply(fault=unkept(self.name)))
         elif call.then is None and call.shape == "same":
@@ -570,6 +612,24 @@ class Peer:
             session.answered(call, Reply(error=bytes(envelope.error), seq=seq))
         else:
             session.answered(call, Reply(result=bytes(envelope.result), seq=seq))
+
+    def _record_answer(self, call: Call, data: bytes, id_: Id, kind: str) -> int:
+        """Record what a call was answered with, and return the frame's number."""
+        self.damage.in_a_row = 0
+        tap = call.session.tap
+        if self.life == 1:
+            return tap.plain(kind, "peer>", data, self.name, id_, call.seq, self.delivered, call.method, "")
+        return tap.record(
+            kind,
+            "peer>",
+            data,
+            peer=self.name,
+            life=self.life,
+            id=id_,
+            re=call.seq,
+            after=self.delivered,
+            method=call.method,
+        )
 
     def _unexpected(self, data: bytes, id_: Id | msgspec.UnsetType | None, kind: str) -> None:
         """Record an answer that nobody waits for, with why that is so."""

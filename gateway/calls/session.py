@@ -179,7 +179,10 @@ class Session:
             if (
                 origin is None
                 and envelope.method == "tools/call"
-                and goes_straight(self, core, data, envelope)
+                and (
+                    goes_straight(self, core, data, envelope)
+                    or (self.hooked is not None and self.hooked.goes_straight(core, data, envelope))
+                )
             ):
                 return
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer

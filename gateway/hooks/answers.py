@@ -107,7 +107,7 @@ def _check(name: str, value: Raw | UnsetType, decoder: msgspec.json.Decoder[Any]
 # Answers
 
 
-class InputAnswer(msgspec.Struct, rename="camel"):
+class InputAnswer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """`continue`, `transform` with other words or images, or `handled`."""
 
     action: Literal["continue", "transform", "handled"]
@@ -122,7 +122,7 @@ class InputAnswer(msgspec.Struct, rename="camel"):
             raise ValueError("`transform` needs `text` or `images`")
 
 
-class InjectAnswer(msgspec.Struct, rename="camel"):
+class InjectAnswer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Messages for the model, and another system prompt for this turn."""
 
     message: Raw | UnsetType = UNSET
@@ -142,7 +142,7 @@ class InjectAnswer(msgspec.Struct, rename="camel"):
         return one + ([] if isinstance(self.messages, UnsetType) else self.messages)
 
 
-class ContextAnswer(msgspec.Struct):
+class ContextAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """Other messages for the model in the place of those that it would be given."""
 
     messages: Raw
@@ -152,7 +152,7 @@ class ContextAnswer(msgspec.Struct):
         _check("messages", self.messages, _MESSAGES)
 
 
-class JudgeAnswer(msgspec.Struct, rename="camel"):
+class JudgeAnswer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Whether a tool may run; with other input, or as another tool."""
 
     block: bool = False
@@ -165,7 +165,7 @@ class JudgeAnswer(msgspec.Struct, rename="camel"):
         _check("input", self.input, _OBJECT)
 
 
-class PatchAnswer(msgspec.Struct, rename="camel"):
+class PatchAnswer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Members of a tool's result that are to be others."""
 
     content: Raw | UnsetType = UNSET
@@ -186,7 +186,7 @@ class PatchAnswer(msgspec.Struct, rename="camel"):
             _check(f"artifacts[{index}]", artifact, _OBJECT)
 
 
-class CancelAnswer(msgspec.Struct, rename="camel"):
+class CancelAnswer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Whether the session may go on as wanted, and what it gets of the extension where it does."""
 
     cancel: bool = False
@@ -203,7 +203,7 @@ class CancelAnswer(msgspec.Struct, rename="camel"):
         _check("summary", self.summary, _SUMMARY)
 
 
-class RouteAnswer(msgspec.Struct):
+class RouteAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """Which model an extension would take, or has taken."""
 
     advise: Raw | UnsetType = UNSET
@@ -217,7 +217,7 @@ class RouteAnswer(msgspec.Struct):
             raise ValueError("either `advise` or `decide`, not both")
 
 
-class JoinAnswer(msgspec.Struct, rename="camel"):
+class JoinAnswer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Where further skills, prompts and themes lie."""
 
     skill_paths: str | list[str] | UnsetType = UNSET
@@ -226,7 +226,7 @@ class JoinAnswer(msgspec.Struct, rename="camel"):
     reason: str = ""
 
 
-class FirstAnswer(msgspec.Struct):
+class FirstAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """Another way to run a user's command, or its result."""
 
     operations: Raw | UnsetType = UNSET
@@ -280,11 +280,16 @@ def read(point: Point, result: bytes) -> tuple[Answer | None, tuple[str, ...]]:
     Raises:
         BadAnswerError: If it is no answer at this point.
     """
-    if not result or result == b"null" or result == b"{}":
+    if not result or result == b"null" or (result[:1] == b"{" and not result[1:-1].strip()):
         return None, ()
     fold = point.fold
     if result[:1] != b"{":
         return _bare(fold, result), ()
+    try:
+        # Most answers are of this very form. What is not is looked at member by member, or refused in better words.
+        return _DECODERS[fold].decode(result), ()
+    except msgspec.DecodeError:
+        pass
     try:
         found = _named(fold, _OBJECT.decode(result))
         known = _MEMBERS[fold]

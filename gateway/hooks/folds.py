@@ -33,6 +33,7 @@ Members: TypeAlias = Mapping[str, Raw]
 
 _encode = msgspec.json.Encoder().encode
 _list = msgspec.json.Decoder(list[Raw])
+_text = msgspec.json.Decoder(str)
 
 
 class WrongChangeError(ValueError):
@@ -93,9 +94,9 @@ def _more(members: Members, name: str, items: list[Raw]) -> Raw:
 def _name(members: Mapping[str, Raw | None], *names: str) -> str:
     """Return the first text under one of these names; empty where none is there."""
     for name in names:
-        with suppress(msgspec.ValidationError):
-            if (found := members.get(name)) is not None:
-                return msgspec.json.decode(found, type=str)
+        if (found := members.get(name)) is not None:
+            with suppress(msgspec.ValidationError):
+                return _text.decode(found)
     return ""
 
 
@@ -130,10 +131,11 @@ def _judge(answer: JudgeAnswer, members: Members, rules: Rules, _: str) -> Verdi
         implementation=answer.implementation,
         terminate=answer.terminate,
     )
-    if "input" in found.changes or "implementation" in found.changes:
-        after = {**members, **found.changes}
-        given = bytes(after.get("input") or b"{}")
-        complaint = rules.complaint(_name(after, "implementation", "toolName"), given)
+    changes = found.changes
+    if "input" in changes or "implementation" in changes:
+        given = bytes(changes.get("input") or members.get("input") or b"{}")
+        name = _name(changes, "implementation") or _name(members, "implementation", "toolName")
+        complaint = rules.complaint(name, given)
         if complaint:
             raise WrongChangeError(complaint)
     return found

@@ -81,8 +81,16 @@ class Outcome(msgspec.Struct, kw_only=True):
     """The fault that stops what was asked about, where it was one."""
     data: bytes = b""
     """The event's data, as the hooks have left it."""
-    answer: bytes = b"{}"
-    """All answers as one, as a single hook would have given it."""
+    point: Point | None = None
+    changed: set[str] = msgspec.field(default_factory=set[str])
+    """The members of the data that hooks have changed."""
+
+    @property
+    def answer(self) -> bytes:
+        """All answers as one, as a single hook would have given it."""
+        if self.word == "none" or self.point is None:
+            return b"{}"
+        return _answer(self.point, self, self.changed)
 
     @property
     def stops(self) -> bool:
@@ -103,8 +111,7 @@ def run(point: Point, hooks: Iterable[Hook], data: bytes, breaker: Breaker, rule
         msgspec.DecodeError: If `data` is no object and a hook has something to say about it.
     """
     event = point.event
-    outcome = Outcome(data=data)
-    changed: set[str] = set()
+    outcome = Outcome(data=data, point=point)
     for hook in hooks:
         if breaker.lets_ask(hook.owner, event):
             try:
@@ -118,7 +125,7 @@ def run(point: Point, hooks: Iterable[Hook], data: bytes, breaker: Breaker, rule
         decision, found = _decide(point, hook, given, outcome.data, breaker, rules)
         yield decision
         if found.changes:
-            changed.update(found.changes)
+            outcome.changed.update(found.changes)
             outcome.data = _with(outcome.data, found.changes)
         if found.is_last:
             outcome.word, outcome.reason, outcome.owner = found.word, decision.reason, hook.owner
@@ -127,8 +134,6 @@ def run(point: Point, hooks: Iterable[Hook], data: bytes, breaker: Breaker, rule
         if found.word != "none":
             outcome.word, outcome.owner = found.word, hook.owner
             outcome.reason = decision.reason or outcome.reason
-    if outcome.word != "none":
-        outcome.answer = _answer(point, outcome, changed)
     return outcome
 
 

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 from msgspec import Raw
 
 from gateway.protocol.bounds import MAX_DIGITS, TOKENS, has_endless_number, is_deep
-from gateway.protocol.pi_messages import EMPTY, PAYLOADS, TYPE_OF, TYPES, VERSIONS, Envelope, Payload, Type
+from gateway.protocol.pi_messages import (
+    EMPTY,
+    PAYLOADS,
+    TYPE_OF,
+    TYPES,
+    VERSIONS,
+    Envelope,
+    Payload,
+    Type,
+    Version,
+)
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """The longest message by default."""
@@ -56,6 +66,34 @@ class BadPiMessage(Exception):  # noqa: N818 - a verdict about an extension's me
         self.salvaged = salvaged
 
 
+class Answered(msgspec.Struct, gc=False):
+    """An answer to `event_hook`: whose question it answers, about which event, and what it has decided."""
+
+    id: str
+    event: str
+    result: bytes
+    """Empty for no opinion."""
+
+
+class _Decided(msgspec.Struct, frozen=True, gc=False):
+    result: Raw = Raw(b"")
+
+
+class _HookPayload(msgspec.Struct, gc=False):
+    event: str
+    data: _Decided = _Decided()
+
+
+class _HookAnswer(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The one form of answers to hooks that is worth a way of its own."""
+
+    id: str
+    version: Version
+    type: Literal["event_hook"]
+    payload: _HookPayload
+
+
+_hook_answer: msgspec.json.Decoder[_HookAnswer] = msgspec.json.Decoder(_HookAnswer)
 _envelope: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
 _payloads: dict[str, msgspec.json.Decoder[Any]] = {
     type_: msgspec.json.Decoder(struct) for type_, struct in PAYLOADS.items()
@@ -96,12 +134,41 @@ def read(data: bytes, most_depth: int = MAX_DEPTH) -> Message:
         raise BadPiMessage(_reason(value), str(fault), _known(value)) from None
 
 
+def read_answer(data: bytes, most_depth: int = MAX_DEPTH) -> Answered | None:
+    """Return a message that is an answer to `event_hook`, read in a third of the time that `read` takes.
+
+    None for every message that is not of that form, or not right: `read` tells then what it is, or what is wrong.
+    """
+    size = len(data)
+    if size > MAX_DIGITS or data.find(b'"event_hook"') < 0 or data.find(b"\\u003") >= 0:
+        return None
+    try:
+        if not data.isascii():
+            data.decode()
+        found = _hook_answer.decode(data)
+        if _encode(msgspec.json.decode(data)).count(b":") != data.count(b":"):
+            return None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    if size > 2 * most_depth and is_deep(data, most_depth):
+        return None
+    result = bytes(found.payload.data.result)
+    return Answered(found.id, found.payload.event, b"" if result == b"null" else result)
+
+
 def write(id_: str, body: Payload, context: Raw = EMPTY) -> bytes:
     """Return a message around a payload. `context`, an object, becomes a member of payloads that have none in v1."""
     payload = _encode(body)
     if context is not EMPTY:
         payload = b'%b,"context":%b}' % (payload[:-1], bytes(context))
     return raw(id_, TYPE_OF[type(body)], payload)
+
+
+def write_hook(id_: str, event: str, data: bytes, context: bytes) -> bytes:
+    """Return an `event_hook` about an event with `data`, an object; `context` is an object, or empty for none."""
+    tail = b',"context":%b' % context if context else b""
+    payload = b'{"event":%b,"data":%b%b}' % (_encode(event), data, tail)
+    return b'{"id":%b,"version":"1.0","type":"event_hook","payload":%b}' % (_encode(id_), payload)
 
 
 def raw(id_: str, type_: Type, payload: bytes) -> bytes:

@@ -47,6 +47,7 @@ class Life:
         self.stray = peer.stray
         self.failed = peer.failed
         self.writable = peer.writable
+        self.answered = peer.hook_answered
         self._connection = connection
         self.process: PeerProcess | None = None
         self.link: Link | None = None
@@ -60,7 +61,7 @@ class Life:
 
     def mute(self) -> None:
         """Pass on nothing more of this life: its peer's next one may have begun."""
-        self.message = self.stray = self.failed = self.writable = _nothing
+        self.message = self.stray = self.failed = self.writable = self.answered = _nothing
 
     def closed(self, fault: TransportError | None) -> None:
         """The transport has ended."""

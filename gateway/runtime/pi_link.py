@@ -9,12 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.calls.pi.extension import Limits as PiLimits
 from gateway.calls.pi.server import PiServer, Said
 from gateway.config.extensions import ExtensionsConfig
 from transports.base import Id, Limits, Link, Origin, Receiver, Stamp, TransportError
+
+
+class Hears(Receiver, Protocol):
+    """What a peer hears that speaks Pi."""
+
+    def answered(self, id_: Id, result: bytes) -> None:
+        """The result of a `pi/event_hook`, by the id of the request."""
+        ...
 
 
 class PiLink:
@@ -24,7 +32,7 @@ class PiLink:
 
     def __init__(
         self,
-        receiver: Receiver,
+        receiver: Hears,
         name: str,
         now: Callable[[], int],
         limits: Limits,
@@ -66,6 +74,18 @@ class PiLink:
         self._carry(self._server.from_gateway(message, self._now()))
         self._loop.call_soon(self._flush)
 
+    def ask_hook(self, id_: Id, event: str, data: bytes, context: bytes) -> bool:
+        """As `send` with a `pi/event_hook`, whose answer comes to `answered`; False, and nothing was done, where that
+        is not to be had so shortly."""
+        link = self._link
+        if link is None or self._is_closed:
+            return False
+        line = self._server.ask_hook(id_, event, data, context)
+        if line is None:
+            return False
+        link.send(line)
+        return True
+
     def cancel(self, request_id: Id) -> bool:
         """Leave cancelling to a message."""
         del request_id
@@ -99,6 +119,13 @@ class PiLink:
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the extension."""
         del origin
+        if not self._waiting:
+            answered = self._server.hook_answered(data)
+            if answered is not None:
+                id_, result = answered
+                if result:
+                    self._receiver.answered(id_, result)
+                return
         self._carry(self._server.from_extension(data, self._now()))
         self._flush()
 

@@ -19,6 +19,8 @@ from recordings.store import Recorder
 from transports.base import Id
 
 PLAIN_KINDS = frozenset(("request", "response", "error", "notification"))
+QUICK_KINDS = PLAIN_KINDS | {"hook", "policy"}
+"""Kinds whose frames may be encoded without a `Frame`: their bodies are JSON, and they say no wall time."""
 MOST_WORDS = 4096
 LONGEST_WORD = 256
 """Encoded names that are kept, and how long one may be; a peer that makes up more pays for each."""
@@ -32,16 +34,16 @@ NEWLINE = 10
 encode = msgspec.json.Encoder().encode
 
 
-class Words(dict[tuple[str, str, str, str, str], tuple[bytes, bytes, bool]]):
+class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
     """What is alike in many frames, encoded once: the fields before those that differ, those behind, and whether none
-    of them can be a secret."""
+    of them can be a secret. By kind, peer, way, method, name and, where there are any, flags."""
 
     def __init__(self, suspects: Callable[[bytes], bool]) -> None:
         super().__init__()
         self._suspects = suspects
 
-    def __missing__(self, alike: tuple[str, str, str, str, str]) -> tuple[bytes, bytes, bool]:
-        kind, peer, way, method, name = alike
+    def __missing__(self, alike: tuple[str, ...]) -> tuple[bytes, bytes, bool]:
+        kind, peer, way, method, name, *flags = alike
         head = b'"kind":%b%b,"way":%b' % (
             encode(kind),
             b',"peer":' + encode(peer) if peer else b"",
@@ -50,6 +52,8 @@ class Words(dict[tuple[str, str, str, str, str], tuple[bytes, bytes, bool]]):
         tail = b',"method":' + encode(method) if method else b""
         if name:
             tail += b',"name":' + encode(name)
+        if flags:
+            tail += b',"flags":' + encode(flags)
         encoded = head, tail + b',"body":', not self._suspects(b"{" + head + tail + b"}")
         if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
             self[alike] = encoded
@@ -156,6 +160,14 @@ class RecordingTap:
             and NEWLINE not in body
         ):
             return self.plain(kind, way, body, peer, id, re, after, method, name)
+        if (
+            kind in QUICK_KINDS
+            and life == 1
+            and not (op or lane)
+            and len(body) < self._quick_bytes
+            and NEWLINE not in body
+        ):
+            return self._quick(kind, way, body, peer, id, re, parent, after, method, name, flags, x)
         if self._ended:
             return -1
         seq = self._next
@@ -225,6 +237,45 @@ class RecordingTap:
         except RecordingError as fault:
             return self._missing(fault)
         return seq
+
+    def _quick(
+        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        parent: int | None, after: int | None, method: str, name: str, flags: tuple[str, ...], x: dict[str, Any] | None,
+    ) -> int:  # fmt: skip
+        """Record what more is to be said of, as questions to hooks and decisions: half of the cost of a `Frame`."""
+        seq = self._next
+        self._next = seq + 1
+        self.at = at = time.monotonic_ns() - self._start
+        self._look_for_secrets()
+        head, tail, _ = self._words[(kind, peer, way, method, name, *flags)]
+        more = b"" if parent is None else b',"parent":%d' % parent
+        refs = (
+            _refs(id, re, None) + more
+            if after is None
+            else _refs(id, re, None) + more + b',"after":%d' % after
+        )
+        if body:
+            tail += body
+        else:
+            tail = tail[: -len(b',"body":')]
+        if x is not None:
+            tail += b',"x":' + encode(x)
+        frame = b'{"seq":%d,"at":%d,%b%b%b}' % (seq, at, head, refs, tail)
+        append = self._append
+        try:
+            append(frame, frame, seq, at)
+            if self._barrier:
+                self._hold(kind, way)
+        except RecordingError as fault:
+            return self._missing(fault)
+        return seq
+
+    def _look_for_secrets(self) -> None:
+        """See whether there are more of them: what was harmless may be one."""
+        redactor = self._redactor
+        if redactor is not None and self._rules != redactor.generation:
+            self._words.clear()
+            self._rules = redactor.generation
 
     def _missing(self, fault: RecordingError) -> int:
         """A frame could not be written: others that refer to it are to be looked at from here on."""

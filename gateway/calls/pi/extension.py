@@ -60,6 +60,8 @@ ANSWERS: Final[dict[str, Kind]] = {
     "slash_result": "slash_command",
     "event_hook": "event_hook",
 }
+_MOST_AROUND: Final = 1024
+"""Bytes of a message that are neither data nor context nor the event's name, at most."""
 _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
 
@@ -217,6 +219,39 @@ class Extension:
             return self._fault("invalid_request", "not_hooked", f"has no hook for {event[:64]!r}")
         body = EventHook(event=event, data=data)
         return self._ask("event_hook", event, deadline_ns, lambda _: body, context)
+
+    def ask_hook_at_once(
+        self, event: str, data: bytes, deadline_ns: int, context: bytes
+    ) -> tuple[str, bytes] | None:
+        """As `ask_hook`, where nothing is in the way of it: the call's key, and the message to be sent; else None.
+
+        `context` is an object, or empty.
+        """
+        if (
+            self.state != "running"
+            or not self.hears(event)
+            or len(self.questions.open) >= self.limits.questions
+            or len(data) + len(context) + len(event) + _MOST_AROUND > self.limits.most_bytes
+        ):
+            return None
+        key = self.questions.ask("event_hook", event, deadline_ns).id
+        return key, pi.write_hook(key, event, data, context)
+
+    def hook_answered(self, data: bytes) -> tuple[str, bytes] | None:
+        """Take an answer to an open question that `ask_hook` has put: its key, and the decision, empty for none.
+
+        None for every other message, which `received` takes.
+        """
+        if self.state != "running" or len(data) > self.limits.most_bytes:
+            return None
+        answer = pi.read_answer(data, self.limits.most_depth)
+        if answer is None:
+            return None
+        question = self.questions.open.get(answer.id)
+        if question is None or question.kind != "event_hook" or question.name != answer.event:
+            return None
+        self.questions.answered(question)
+        return answer.id, answer.result
 
     def tell(self, event: str, data: Raw = EMPTY, context: Raw = EMPTY) -> list[Effect] | Fault:
         """Tell a hook something that takes no answer."""

@@ -128,6 +128,37 @@ class PiServer:
         """Take one message of the extension."""
         return self._do(Said(), self.extension.received(data, now))
 
+    def ask_hook(self, id_: Id, event: str, data: bytes, context: bytes) -> bytes | None:
+        """As `from_gateway` with a `pi/event_hook`, where nothing is in the way: the line to be sent; else None.
+
+        `data` is an object, and so is `context`, which is empty where there is none.
+        """
+        asked = None
+        if self._fault is None:
+            asked = self.extension.ask_hook_at_once(event, data, FOREVER, context)
+        if asked is None:
+            return None
+        key, line = asked
+        self._open[key] = _Open(id_, _hook_answer, None)
+        self._keys[id_] = key
+        return line
+
+    def hook_answered(self, data: bytes) -> tuple[Id, bytes] | None:
+        """As `from_extension` with the answer to a hook: the gateway's request, and the result of that.
+
+        None for every other message, which `from_extension` takes.
+        """
+        answered = self.extension.hook_answered(data)
+        if answered is None:
+            return None
+        key, decision = answered
+        one = self._open.pop(key, None)
+        if one is None:
+            # Nobody waits for it any more, which is no news either.
+            return 0, b""
+        del self._keys[one.id]
+        return one.id, b'{"result":%b}' % decision if decision else b"{}"
+
     def too_long(self, head: bytes, size: int) -> Said:
         """A message of the extension was longer than allowed, and skipped."""
         return self._do(Said(), self.extension.too_long(head, size))

@@ -12,9 +12,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gateway.calls.pi.events import decision
 from gateway.protocol import pi
 from gateway.protocol.pi import BadPiMessage
-from gateway.protocol.pi_messages import CODES, PAYLOADS, TYPES, HostCall, Register, ToolCall, ToolResult
+from gateway.protocol.pi_messages import (
+    CODES,
+    PAYLOADS,
+    TYPES,
+    EventHook,
+    HostCall,
+    Register,
+    ToolCall,
+    ToolResult,
+)
 from gateway.protocol.pi_schema import schema
 
 GIVEN: dict[str, Any] = json.loads((Path(__file__).parent / "pi_extension_protocol.json").read_text())
@@ -291,3 +301,39 @@ def test_what_was_not_given_is_not_written() -> None:
         b'"payload":{"name":"n","version":"1","api_version":"1.0"}}'
     )
     assert isinstance(pi.read(_with(RIGHT)).body, ToolResult)
+
+
+PIECES = [b"", b'"', b"{", b"}", b",", b'"a":1,', b"[", b"\xff", b" ", b"null", b":", b"\\"]
+near_an_answer = st.sampled_from(
+    [
+        b'{"id":"g1","version":"1.0","type":"event_hook","payload":{"event":"tool_call","data":{"result":{"input":{"a":1}}}}}',
+        b'{"id":"g1","version":"1.0","type":"event_hook","payload":{"event":"tool_call","data":{"result":null}}}',
+        b'{"id":"g1","version":"1.0","type":"event_hook","payload":{"event":"tool_call"}}',
+        '{"id":"g1","version":"1.0","type":"event_hook","payload":{"event":"tool_call","data":{"result":{"é":"ü"}}}}'.encode(),
+        b'{"id":"g1","version":"1.0","type":"event_hook","payload":{"event":"\\u003a","event":"x","data":{}}}',
+        b'{"id":"g1","version":"1.0","type":"event_hook","payload":{"event":"x","data":{"result":1e999}}}',
+    ]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(near_an_answer, st.data())
+def test_an_answer_that_is_read_shortly_is_what_reading_it_whole_gives(
+    data: bytes, draw: st.DataObject
+) -> None:
+    """Whatever the short way takes is right; what it leaves is looked at as ever."""
+    for _ in range(draw.draw(st.integers(0, 3))):
+        at = draw.draw(st.integers(0, len(data)))
+        piece = draw.draw(
+            st.sampled_from(
+                [b"", b'"', b"{", b"}", b",", b'"a":1,', b"[", b"\xff", b" ", b"null", b":", b"\\"]
+            )
+        )
+        data = data[:at] + piece + data[at + draw.draw(st.integers(0, 2)) :]
+    found = pi.read_answer(data)
+    if found is None:
+        return
+    read = pi.read(data)
+    body = read.body
+    assert isinstance(body, EventHook)
+    assert (found.id, found.event, found.result) == (read.id, body.event, bytes(decision(body)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from gateway.runtime.tap import LONGEST_WORD, RecordingTap, Words
-from recordings.frame import Frame
+from recordings.frame import NO_BODY, Frame
 from recordings.redaction import Redactor
 from recordings.segment import line_of
 from recordings.store import Recorder, open_recording
@@ -73,6 +73,69 @@ def test_the_quick_encoding_of_a_plain_frame_is_the_frames_own(
         tap.end().close()
         written = (Path(directory) / "recording" / "frames.jsonl").read_bytes().splitlines(keepends=True)[0]
     assert written == line_of(frame)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    kind=st.sampled_from(["request", "error", "hook", "policy"]),
+    way=st.sampled_from([">peer", "inside"]),
+    peer=st.one_of(st.just(""), words),
+    id_=ids,
+    re=maybe,
+    parent=maybe,
+    after=maybe,
+    name=st.one_of(st.just(""), words),
+    flags=st.sampled_from([(), ("synthetic",), ("late", "synthetic")]),
+    x=st.one_of(st.none(), st.dictionaries(words, st.one_of(st.integers(), words), min_size=1, max_size=3)),
+    has_body=st.booleans(),
+)
+def test_the_quick_encoding_of_questions_and_decisions_is_the_frames_own(
+    kind: str,
+    way: str,
+    peer: str,
+    id_: object,
+    re: int | None,
+    parent: int | None,
+    after: int | None,
+    name: str,
+    flags: tuple[str, ...],
+    x: dict[str, object] | None,
+    has_body: bool,
+) -> None:
+    data = b'{"a":1}' if has_body else b""
+    frame = Frame(
+        seq=0,
+        kind=kind,  # pyright: ignore[reportArgumentType]
+        way=way,  # pyright: ignore[reportArgumentType]
+        peer=peer or None,
+        id=id_,  # pyright: ignore[reportArgumentType]
+        re=re,
+        parent=parent,
+        after=after,
+        name=name or None,
+        flags=flags,  # pyright: ignore[reportArgumentType]
+        body=Raw(data) if data else NO_BODY,
+        x=x,
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        tap = tap_in(directory)
+        frame.seq = tap.record(
+            kind, way, data, peer=peer, id=id_, re=re, parent=parent, after=after, name=name, flags=flags, x=x,  # pyright: ignore[reportArgumentType]
+        )  # fmt: skip
+        frame.at = tap.at
+        tap.end().close()
+        written = (Path(directory) / "recording" / "frames.jsonl").read_bytes().splitlines(keepends=True)[0]
+    assert written == line_of(frame)
+
+
+def test_a_secret_in_a_decision_is_taken_out_and_said_so(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "recording", redactor=Redactor(b"k" * 32))
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    tap.record("hook", "inside", peer="x", parent=0, x={"reason": "password=hunter2hunter2"})
+    tap.end().close()
+    [frame] = [one for one in open_recording(tmp_path / "recording") if one.kind == "hook"]
+    assert "hunter2" not in str(frame.x)
+    assert frame.flags == ("redacted",)
 
 
 def test_frames_of_both_encodings_stand_in_order_in_one_recording(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""The straight way of a call in a session with extensions: several peers, and perhaps hooks that are asked about it.
+
+Owns the tests of whether that is so, and the same steps that `session` and `routing` take for any call, without the
+questions whose answers are known. What follows for a call that hooks are asked about is `hooked`'s. A test holds that
+both ways leave the same frames and the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from gateway.calls.call import Call
+from gateway.calls.request import Request
+from gateway.calls.straight import LANE_MARK
+from gateway.protocol.errors import unrecorded
+from gateway.protocol.jsonrpc import Envelope
+
+if TYPE_CHECKING:
+    from gateway.calls.core_state import Core
+    from gateway.calls.hooked import Hooked
+    from gateway.calls.session import Session
+
+
+class _Called(msgspec.Struct, gc=False):
+    name: str
+    arguments: Raw = Raw(b"{}")
+
+
+_read = msgspec.json.Decoder(_Called)
+_encode = msgspec.json.Encoder().encode
+
+
+def goes_by_hooks(session: Session, hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -> bool:
+    """Send a plain call on, or ask the hooks that there are about it, and say whether that was done.
+
+    Where not, nothing has been touched.
+    """
+    id_ = envelope.id
+    calls = core.open
+    exchange = session.exchange
+    tap = session.tap
+    if (
+        not hooked.is_settled
+        or core.era != "legacy"
+        or core.is_pi
+        or id_.__class__ is not int
+        or id_ in calls
+        or len(calls) + len(session.cores) > session.max_in_flight
+        or exchange.is_draining
+        or not exchange.is_watching
+        or not tap.accepting
+        or data.find(b'"progressToken"') >= 0
+        or data.find(LANE_MARK) >= 0
+    ):
+        return False
+    params = envelope.params
+    try:
+        called = _read.decode(params)
+    except msgspec.DecodeError:
+        return False
+    name = called.name
+    seat = session.seats.get(session.catalog.owner(name))
+    if seat is None or len(seat.peers) != 1 or seat.is_pi:
+        return False
+    peer = seat.peers[0]
+    link = peer.link
+    if (
+        peer.state != "ready"
+        or peer.era != "legacy"
+        or peer.is_full
+        or link is None
+        or link.stamped
+        or len(peer.pending) >= peer.limit
+    ):
+        return False
+    seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
+    if seq < 0:
+        core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - it is a number
+        return True
+    call = Call(session, "tools/call", params, core, id_, name, seq)  # pyright: ignore[reportArgumentType]
+    calls[id_] = call  # pyright: ignore[reportArgumentType]
+    line = hooked.lines.get("tool_call")
+    if line is None:
+        session.submit(call, peer)
+        return True
+    request = Request(core, data, envelope, None, id_, "tools/call", None, seq, call)  # pyright: ignore[reportArgumentType]
+    asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (_encode(name), id_, bytes(called.arguments))
+    hooked.judge(request, call, peer, name, line, asked)
+    return True
