@@ -1,12 +1,13 @@
-"""Draws the pictures of the documents: real runs of `tieline demo` and `tieline-lsp`, as a terminal shows them.
+"""Draws the pictures of the documents: real runs of `tieline demo`, `tieline-lsp` and `tieline-editor`, in a terminal.
 
-`make picture` runs them and writes `docs/images/demo.svg` and `docs/images/language-servers.svg`. Nothing in them is
-made up but the place of the demo's directory, which is another one in each run, and the end of lines that are longer
-than the picture is wide.
+`make picture` runs them and writes `demo.svg`, `language-servers.svg` and `editor.svg` in `docs/images`. Nothing in
+them is made up but the place of the demo's directory and of the editor's socket, which are others in each run, and the
+end of lines that are longer than the picture is wide.
 """
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import re
@@ -22,9 +23,14 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from tests.adapters.editor.kit import person
+from tests.adapters.editor.screen import Screen
+
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 PICTURE = IMAGES / "demo.svg"
 LANGUAGE_SERVERS = IMAGES / "language-servers.svg"
+EDITOR = IMAGES / "editor.svg"
+EDITOR_PAGE = IMAGES.parent / "howto" / "editor.md"
 SERVERS = "tieline-lsp --root shop ask "
 ASKED = (
     "references symbol=Money.plus",
@@ -105,6 +111,51 @@ def asked(answers: list[tuple[str, str]]) -> str:
     return terminal("tieline-lsp", shown, "language-servers")
 
 
+def proposal() -> str:
+    """The commands of the page about editors, as a script."""
+    [block] = re.findall(r"^```sh\n(.*?)^```", EDITOR_PAGE.read_text(), re.M | re.S)
+    return str(block)
+
+
+async def propose(directory: Path, screen: Screen, answer: str) -> str:
+    """Do what the page about editors does, with a real Neovim and a person who answers the proposal by these keys.
+
+    Returns what the commands print. The screen is left as it was before the last of the keys was typed.
+
+    Raises:
+        subprocess.CalledProcessError: If something did not happen as the page says.
+    """
+    programs = Path(sys.executable).parent
+    subprocess.run(
+        [programs / "tieline-lsp", "--write-sample", "shop"], cwd=directory, check=True, timeout=20
+    )
+    async with person(directory, screen) as somebody:
+        await somebody.type(":edit shop/shop/money.py<CR>")
+        script = proposal().replace("nvim.sock", shlex.quote(somebody.socket))
+        process = await asyncio.create_subprocess_exec(
+            "bash", "-e", "-c", script, cwd=directory, stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        async with asyncio.timeout(120):
+            await somebody.until("&diff && bufname() =~ '^tieline'")
+            *keys, last = re.findall(r"<\w+>|.", answer)
+            await somebody.type("".join(keys))
+            shown = screen.copy()
+            await somebody.type(last)
+            printed, _ = await process.communicate()
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, script)
+    screen.take(shown)
+    return printed.decode()
+
+
+def edited(screen: Screen, printed: str) -> str:
+    """Return the picture of a person who answers a proposal."""
+    shown = [Text(line) for line in printed.splitlines()[-1:]]
+    nvim = ("nvim --listen ./nvim.sock shop/shop/money.py", screen.shown())
+    return terminal("nvim", [nvim, (proposal().splitlines()[-1], shown)], "editor")
+
+
 def _colour(line: str) -> str:
     """A patch in its usual colours."""
     if line.startswith(("+++", "---", "diff ")):
@@ -133,6 +184,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place) / "demo"
         pictures = {PICTURE: drawn(run(directory), directory), LANGUAGE_SERVERS: asked(ask(Path(place)))}
+    with tempfile.TemporaryDirectory() as place:
+        screen = Screen(WIDTH, 26)
+        pictures[EDITOR] = edited(screen, asyncio.run(propose(Path(place), screen, ":w<CR>")))
     IMAGES.mkdir(parents=True, exist_ok=True)
     for path, picture in pictures.items():
         path.write_text(picture, encoding="utf-8")

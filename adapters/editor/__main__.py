@@ -13,6 +13,7 @@ import sys
 from adapters import kit
 from adapters.editor.root import Root
 from adapters.editor.server import Desk, build
+from adapters.kit.asking import add_words, run_or_ask
 
 VERSION = "0.1.0"
 
@@ -45,6 +46,7 @@ def main() -> None:
         help="offer the Neovim to other agents too, as editor plugins do: by a lock file",
     )
     kit.add_options(parser)
+    add_words(parser)
     options = parser.parse_args()
     options.root = os.path.expanduser(options.root)
     if not os.path.isdir(options.root):
@@ -67,7 +69,7 @@ def main() -> None:
         with contextlib.suppress(kit.ToolError):
             await desk.editor.about()
 
-    kit.run(app, options)
+    run_or_ask(app, options, program="tieline-editor")
 
 
 def _furnish(options: argparse.Namespace, root: Root, app: kit.App, desk: Desk) -> None:

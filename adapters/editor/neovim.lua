@@ -222,6 +222,9 @@ local function take_away(id)
   if vim.api.nvim_buf_is_valid(diff.proposed) then
     vim.bo[diff.proposed].modified = false
   end
+  if vim.api.nvim_win_is_valid(diff.left) then
+    vim.wo[diff.left].winbar = '' -- which is remembered with the buffer
+  end
   if vim.api.nvim_tabpage_is_valid(diff.tab) and #vim.api.nvim_list_tabpages() > 1 then
     pcall(vim.cmd, 'tabclose! ' .. vim.api.nvim_tabpage_get_number(diff.tab))
   end
@@ -307,6 +310,8 @@ function M.show(id, path, text, save)
   vim.api.nvim_win_set_buf(0, real)
   pcall(vim.api.nvim_buf_delete, empty, {})
   vim.cmd.diffthis()
+  local left = vim.api.nvim_get_current_win()
+  vim.wo.winbar = ' As it is '
   vim.cmd('rightbelow vnew')
   local proposed = vim.api.nvim_get_current_buf()
   local ends = text == '' or text:sub(-1) == '\n'
@@ -324,6 +329,7 @@ function M.show(id, path, text, save)
   M.diffs[id] = {
     tab = tab,
     from = from,
+    left = left,
     real = real,
     proposed = proposed,
     save = save,

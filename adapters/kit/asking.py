@@ -40,7 +40,10 @@ def run_or_ask(app: kit.App, options: argparse.Namespace, *, program: str) -> No
         asked = calls(app, options.ask)
     except WordsError as fault:
         sys.exit(f"{program}: {fault}")
-    sys.exit(asyncio.run(ask(app, asked)))
+    try:
+        sys.exit(asyncio.run(ask(app, asked)))
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 class WordsError(Exception):

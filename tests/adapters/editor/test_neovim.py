@@ -172,6 +172,7 @@ async def proposed(ext: Testing, somebody: Person, **arguments: Any) -> AsyncGen
     assert await somebody.until("tabpagenr('$') == 1")
     assert await somebody.see("len(filter(getbufinfo(), {_, b -> b.name =~ '^tieline'}))") == 0
     assert not await somebody.see("&diff")
+    assert await somebody.see("&winbar") == ""
 
 
 def test_a_proposal_is_accepted_by_writing_it_with_what_the_person_changed(tmp_path: Path) -> None:
