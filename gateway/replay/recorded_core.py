@@ -1,13 +1,12 @@
 """A recorded core towards live services: its requests again, in causal order, with what is fresh in this run.
 
 Owns when a recorded message may be sent (everything that the core had been given before it was given again), the
-answers to questions, and the substitution of values that the services make up: cursors, handles, ids. Pure: messages in
-and out; who waits for how long is the shell's business.
+answers to questions; the values that services make up anew are `handles`. Pure: messages in and out; who waits for how
+long is the shell's business.
 """
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -17,20 +16,14 @@ import msgspec
 from gateway.protocol import jsonrpc
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
 from gateway.replay.core_seats import CoreSeats
-from gateway.replay.renames import LONG, Renames
+from gateway.replay.handles import Handles
 from gateway.replay.rewire import under_id
-from recordings.difference import differences
 from recordings.errors import RecordingError
 from transports.base import Id
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from recordings.script import Source
-
-TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
-"""A JSON text. Short values are replaced where they are all of it, long ones inside of it too."""
-HANDLES = frozenset(("nextCursor", "cursor", "next", "requestState", "taskId", "sessionId", "id"))
-"""Members whose value a service makes up for the core to bring back, however short it is."""
 
 
 class Step(msgspec.Struct, eq=False):
@@ -64,9 +57,7 @@ class RecordedCore:
         self._sent: dict[tuple[Core, Id], int] = {}
         """Connection and wire id to the recorded request."""
         self._answered: set[int] = set()
-        self._renames: dict[bytes, bytes] = {}
-        """JSON texts, recorded and live."""
-        self._inside = Renames()
+        self._handles = Handles()
         self._pending: dict[int, Core] = {}
         """Recorded requests that are in flight, and where."""
         self._replies: list[tuple[Core, bytes]] = []
@@ -122,7 +113,7 @@ class RecordedCore:
             return False
         self._steps.popleft()
         frame = self._source.frame(step.seq)
-        body = self._renamed(self._source.body(step.seq))
+        body = self._handles.applied(self._source.body(step.seq))
         about = self._pending.get(step.re) if step.re is not None else None
         if step.kind == "notification" and step.re is not None and about is None:
             # It takes back what is answered by now, or what was never sent.
@@ -180,7 +171,7 @@ class RecordedCore:
         known = self._questions.get(method)
         if known:
             question = known.popleft()
-            body = self._renamed(self._source.body(question.answer))
+            body = self._handles.applied(self._source.body(question.answer))
             self._out(core, under_id(body, id_))
             return
         self.unexpected.append(method)
@@ -192,36 +183,8 @@ class RecordedCore:
         self._replies.append((core, message))
 
     def _learn(self, answer: int, live: bytes) -> None:
-        """Values that this answer gives instead of the recorded ones: what comes later may bring them back."""
         try:
             recorded = jsonrpc.read(self._source.body(answer))
         except (jsonrpc.BadMessage, RecordingError):
             return
-        for change in differences(bytes(recorded.result or recorded.error), live):
-            if change.kind == "value" and change.before is not None and change.after is not None:
-                before, after = bytes(change.before), bytes(change.after)
-                is_handle = change.pointer.rpartition("/")[2] in HANDLES or len(before) >= LONG + 2
-                if is_handle and before[:1] == b'"' and after[:1] == b'"':
-                    self._renames[before] = after
-                    if len(before) >= LONG + 2:
-                        self._inside.learn([(msgspec.json.decode(before), msgspec.json.decode(after))])
-
-    def _renamed(self, body: bytes) -> bytes:
-        """A recorded message with the values of this run in it; it keeps its own id, which the core has made up."""
-        if not self._renames:
-            return body
-        renamed = TEXT.sub(self._replaced, body)
-        if renamed == body:
-            return body
-        try:
-            id_ = jsonrpc.read(body).id
-        except jsonrpc.BadMessage:
-            return renamed
-        return under_id(renamed, id_) if isinstance(id_, int | str) else renamed
-
-    def _replaced(self, found: re.Match[bytes]) -> bytes:
-        text = found[0]
-        whole = self._renames.get(text)
-        if whole is not None:
-            return whole
-        return b'"%b"' % self._inside.applied(text[1:-1]) if len(text) >= LONG + 2 else text
+        self._handles.learn(bytes(recorded.result or recorded.error), live)
