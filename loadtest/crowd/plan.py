@@ -7,17 +7,21 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
+from gateway.replay.handles import NAMES, TEXT
+from gateway.replay.renames import LONG, WORD
 from loadtest.crowd.pacing import Due
 from recordings.frame import Frame
 
 GREETING = ("initialize", "notifications/initialized")
 CANCELLED = "notifications/cancelled"
 LEAST_LENGTH_S = 0.01
+HANDLE = re.compile(rb'"(?:%b)"\s*:\s*("(?:[^"\\]|\\.)*")' % "|".join(sorted(NAMES)).encode())
 
 
 class PlanError(ValueError):
@@ -37,6 +41,8 @@ class Said(msgspec.Struct, frozen=True):
     """Whether it was answered with an error when it was recorded."""
     takes_back: int | None = None
     """The request that it cancels."""
+    given: bytes = b""
+    """The recorded answer, where the agent has said something of it again later."""
 
     @property
     def label(self) -> str:
@@ -73,7 +79,7 @@ class _Reading:
         self.questions: dict[int, str] = {}
         self.answered: dict[str, list[int]] = {}
         """Answered requests of each lane that nothing has been said after."""
-        self.errors: set[int] = set()
+        self.given: dict[int, bytes] = {}
         self.settled: set[int] = set()
         self.began: int | None = None
         self.ended = 0
@@ -104,8 +110,14 @@ def plan_of(frames: Iterable[Frame], body: Callable[[Frame], bytes]) -> Plan:
         )
         for call in reading.calls
     )
+    again = said_again(reading)
     said = {
-        seq: msgspec.structs.replace(one, is_error=seq in reading.errors) for seq, one in reading.said.items()
+        seq: msgspec.structs.replace(
+            one,
+            is_error=seq in reading.given and is_error(reading.given[seq]),
+            given=reading.given[seq] if seq in again else b"",
+        )
+        for seq, one in reading.said.items()
     }
     return Plan(
         calls=calls,
@@ -156,8 +168,28 @@ def _to_agent(reading: _Reading, frame: Frame, body: Callable[[Frame], bytes]) -
     reading.ended = max(reading.ended, frame.at)
     reading.settled.add(frame.re)
     reading.answered.setdefault(asked.lane, []).append(frame.re)
-    if frame.kind == "error" or is_error(body(frame)):
-        reading.errors.add(frame.re)
+    reading.given[frame.re] = body(frame)
+
+
+def said_again(reading: _Reading) -> set[int]:
+    """The requests whose answers hold something that the agent has brought back after them.
+
+    Only these are compared with the live answers: that is work, and a crowd has little time.
+    """
+    found: set[int] = set()
+    later: set[bytes] = set()
+    for seq in sorted(reading.said.keys() | reading.given.keys(), reverse=True):
+        if seq in reading.given and not later.isdisjoint(made_up(reading.given[seq])):
+            found.add(seq)
+        if seq in reading.said:
+            later.update(TEXT.findall(reading.said[seq].body), WORD.findall(reading.said[seq].body))
+    return found
+
+
+def made_up(answer: bytes) -> set[bytes]:
+    """Texts of an answer that a service may have made up: what is called a cursor or an id, and what is long."""
+    long = (text for text in TEXT.findall(answer) if len(text) >= LONG + 2)
+    return {*long, *WORD.findall(answer), *HANDLE.findall(answer)}
 
 
 def is_error(answer: bytes) -> bool:

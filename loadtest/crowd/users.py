@@ -7,22 +7,19 @@ what was recorded `plan`'s, and how bytes travel `raw_clients`'.
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable
 from typing import Any, ClassVar
 
-import msgspec
 from locust import User, task
 
-from gateway.protocol import jsonrpc
 from loadtest.crowd import raw_clients
 from loadtest.crowd.crew import Crew
 from loadtest.crowd.green import Flag, Greenlet, Late, sleep, spawn
 from loadtest.crowd.pacing import Due, Pacer, Sample, arrival
-from loadtest.crowd.plan import Plan, Said, is_error
+from loadtest.crowd.plan import is_error
 from loadtest.crowd.raw_clients import Client, Gone
 from loadtest.crowd.script import Call
 from loadtest.crowd.tally import CALM, CHAOS, SESSION
+from loadtest.crowd.voice import Voice, said_of, under
 
 PATIENCE_S = 30.0
 """How long a user of a closed model waits for an answer before it counts it as none."""
@@ -36,11 +33,6 @@ INITIALIZE = (
     b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
     b'"clientInfo":{"name":"tieline-load","version":"1"}}}'
 )
-
-
-class _Error(msgspec.Struct):
-    code: int = 0
-    message: str = ""
 
 
 class GatewayUser(User):
@@ -231,9 +223,9 @@ class RecordedUser(GatewayUser):
         self.rest(arrived - time.monotonic())
         if crew.is_over:
             return
-        answers = {method: deque(bodies) for method, bodies in plan.answers.items()}
-        client = self.client(lambda method: answers[method].popleft() if answers.get(method) else None)
-        playing = Playing(self, client, plan, Pacer(plan.calls, arrived=arrived, factor=crew.factor))
+        voice = Voice(plan)
+        client = self.client(voice.answers)
+        playing = Playing(self, client, voice, Pacer(plan.calls, arrived=arrived, factor=crew.factor))
         try:
             playing.run(is_open=self.opened(client, plan.greeting))
         finally:
@@ -243,13 +235,13 @@ class RecordedUser(GatewayUser):
 class Playing:
     """One round of a recorded agent."""
 
-    def __init__(self, user: RecordedUser, client: Client, plan: Plan, pacer: Pacer) -> None:
+    def __init__(self, user: RecordedUser, client: Client, voice: Voice, pacer: Pacer) -> None:
+        assert user.crew.plan is not None
         self._user = user
         self._client = client
-        self._plan = plan
+        self._said = user.crew.plan.said
+        self._voice = voice
         self._pacer = pacer
-        self._ids: dict[int, int] = {}
-        """Recorded requests, and the ids under which they were sent."""
         self._endless: list[Greenlet] = []
         """Requests that nobody waits for: subscriptions, and what is taken back."""
         self._moved = Flag()
@@ -283,42 +275,31 @@ class Playing:
                 self._user.crew.tally.lag.add(late * 1e6)
 
     def _send(self, due: Due) -> None:
-        said = self._plan.said[due.key]
-        if said.kind == "request":
-            id_ = self._ids[due.key] = self._user.next_id()
-            ask: Callable[[int, Said, bool], None] = self._ask
-            going = spawn(ask, id_, said, due.is_awaited)
+        if self._said[due.key].kind == "request":
+            id_ = self._user.next_id()
+            going = spawn(self._ask, due, id_, self._voice.asks(due.key, id_))
             if not due.is_awaited:
                 self._endless.append(going)
             return
-        body = said.body
-        if said.takes_back is not None:
-            body = cancel_of(self._ids.get(said.takes_back, 0))
         try:
-            self._client.tell(body)
+            self._client.tell(self._voice.tells(due.key))
         except Gone:
             self._is_open = False
 
-    def _ask(self, id_: int, said: Said, is_awaited: bool) -> None:  # noqa: FBT001 - of one call
-        fault = None
+    def _ask(self, due: Due, id_: int, body: bytes) -> None:
         try:
             if not self._is_open:
                 raise Gone("there was no session")
-            answer = self._client.ask(id_, under(said.body, id_))
-            if is_error(answer) and not said.is_error:
-                fault = f"{said_of(answer)}; a result was recorded"
-            elif said.is_error and not is_error(answer):
-                fault = "a result; an error was recorded"
+            fault = self._voice.hears(due.key, self._client.ask(id_, body))
         except Gone as gone:
             fault = str(gone)
-        if is_awaited and not self._is_over:
-            self._count(self._pacer.ended(said.seq, time.monotonic(), ok=fault is None), fault)
+        if due.is_awaited and not self._is_over:
+            self._count(self._pacer.ended(due.key, time.monotonic(), ok=fault is None), fault)
         self._moved.set()
 
     def _count(self, sample: Sample, fault: str | None) -> None:
-        name = self._plan.said[sample.key].label
         lost = sample.ending in ("unanswered", "unsent")
-        self._user.count(name, sample.latency_s, fault, lost=lost)
+        self._user.count(self._said[sample.key].label, sample.latency_s, fault, lost=lost)
 
 
 class ChaosUser(GatewayUser):
@@ -390,23 +371,3 @@ def watch(user: GatewayUser, client: Client, who: str) -> None:
             user.rest(AGAIN_S)
             return
         user.rest(call.think_ms / 1000)
-
-
-def under(body: bytes, id_: int) -> bytes:
-    """A request under another id."""
-    return jsonrpc.with_id(body, jsonrpc.read(body), id_)
-
-
-def cancel_of(id_: int) -> bytes:
-    """The notification that takes a request back."""
-    return b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}' % id_
-
-
-def said_of(answer: bytes) -> str:
-    """The error of an answer, in words."""
-    try:
-        error = bytes(jsonrpc.read(answer).error)
-        read: Any = msgspec.json.decode(error, type=_Error) if error else None
-    except (jsonrpc.BadMessage, msgspec.DecodeError):
-        return "an answer that cannot be read"
-    return f"error {read.code}: {read.message[:120]}" if read is not None else "the tool says isError"

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from gateway.replay.recorded_core import RecordedCore
-from recordings.frame import Frame
-from recordings.script import Held
-
-
-def answers(*results: str) -> list[Frame]:
-    return [
-        Frame(
-            seq=n,
-            kind="response",
-            way="peer>",
-            re=0,
-            body=msgspec.Raw(b'{"id":%d,"result":%b}' % (n, one.encode())),
-        )
-        for n, one in enumerate(results)
-    ]
+from gateway.replay.handles import Handles
 
 
 def sent(body: str, *pairs: tuple[str, str]) -> str:
     """What a recorded message becomes after answers that hold other values than recorded."""
-    core = RecordedCore(Held(answers(*(recorded for recorded, _ in pairs))))
-    for n, (_, live) in enumerate(pairs):
-        core._learn(n, live.encode())  # pyright: ignore[reportPrivateUsage]
-    return core._renamed(body.encode()).decode()  # pyright: ignore[reportPrivateUsage]
+    handles = Handles()
+    for recorded, live in pairs:
+        handles.learn(recorded.encode(), live.encode())
+    return handles.applied(body.encode()).decode()
 
 
 def test_cursors_that_have_moved_on_by_one_are_not_moved_on_twice() -> None:
