@@ -236,7 +236,7 @@ async def cancelled(adapter: Testing, line: Line, tool: str, rounds: int) -> Jso
 def make(folder: Path, count: int) -> Path:
     """Write the workspace."""
     (folder / "core.py").write_text(CORE)
-    for number in range(count - 1):
+    for number in range(1, count):
         (folder / f"m{number:04}.py").write_text(MODULE.format(number))
     return folder
 
@@ -285,9 +285,9 @@ def main() -> None:
         for name in options.server or ["ty", "basedpyright"]:
             found = asyncio.run(measured(root, name, options.rounds))
             if options.json:
-                print(json.dumps({"server": name, "files": options.files, **found}))
+                print(json.dumps({"server": name, "files": options.files, **found}), flush=True)
             else:
-                print(shown(name, options.files, options.rounds, found))
+                print(shown(name, options.files, options.rounds, found), flush=True)
 
 
 if __name__ == "__main__":

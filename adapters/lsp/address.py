@@ -5,6 +5,7 @@ Owns the finding of the one position that is meant in a text at hand, and saying
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +14,8 @@ from adapters import kit
 from adapters.lsp.text import find_name
 
 _LISTED = 20
+_RECEIVER = re.compile(r"\(\*?(\w+)(?:\[[^\]]*\])?\)(?=\.)")
+_IMPL = re.compile(r"(?:(?<=\.)|^)impl(?:<.*?>)? (?:.* for )?&?(?:\w+::)*(\w+)(?:<.*?>)?(?=\.|$)")
 _NEAR = 200
 """How many lines around the one that was said are searched for what it does not hold."""
 
@@ -104,7 +107,7 @@ def in_file(address: Address, declared: Sequence[Declared], lines: list[str]) ->
 
 def matches(symbol: str, dotted: str) -> bool:
     """Whether a dotted name is what was said: the same, or with more names above it."""
-    return f".{dotted}".endswith("." + dots(symbol))
+    return f".{dots(dotted)}".endswith("." + dots(symbol))
 
 
 def last(symbol: str) -> str:
@@ -113,8 +116,12 @@ def last(symbol: str) -> str:
 
 
 def dots(symbol: str) -> str:
-    """A name with dots, also where its language has `::` or `#` between names."""
-    return symbol.replace("::", ".").replace("#", ".")
+    """A name with dots, also where its language has `::` or `#` between names, or writes more than names.
+
+    A method is `(*Money).Plus` to gopls, and stands in an `impl Display for Money` to rust-analyzer.
+    """
+    plain = _IMPL.sub(r"\1", _RECEIVER.sub(r"\1", symbol))
+    return plain.replace("::", ".").replace("#", ".")
 
 
 def listed(spots: list[str]) -> str:

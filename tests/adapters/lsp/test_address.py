@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adapters import kit
-from adapters.lsp.address import Address, Declared, check, in_file, in_line, in_text
+from adapters.lsp.address import Address, Declared, check, dots, in_file, in_line, in_text, matches
 
 LINES = [
     "class Till:",
@@ -41,6 +41,26 @@ def test_another_thing_of_the_same_last_name_is_not_what_was_meant() -> None:
         in_file(Address("Money.add", "t.py"), DECLARED, LINES)
     assert in_file(Address("Money.add", "t.py"), [], LINES) == (1, 8), "nobody knows what is declared"
     assert in_file(Address("Basket().add", "t.py"), DECLARED, LINES) == (5, 13), "it stands there just so"
+
+
+@pytest.mark.parametrize(
+    ("said", "dotted"),
+    [
+        ("Money::plus", "Money.plus"),
+        ("Money#plus", "Money.plus"),
+        ("(Money).Plus", "Money.Plus"),
+        ("(*List[T]).Add", "List.Add"),
+        ("impl Money.plus", "Money.plus"),
+        ("impl fmt::Display for Money.fmt", "Money.fmt"),
+        ("shop.impl<T: Clone> Stack<T>.push", "shop.Stack.push"),
+        ("impl<'a> From<&'a str> for shop::Money.from", "Money.from"),
+        ("implement.plus", "implement.plus"),
+        ("f(x)", "f(x)"),
+    ],
+)
+def test_names_are_the_same_however_a_server_writes_what_they_stand_in(said: str, dotted: str) -> None:
+    assert dots(said) == dotted
+    assert matches(dotted, said)
 
 
 def test_an_overload_is_its_first_declaration() -> None:
