@@ -15,7 +15,7 @@ import msgspec
 from recordings.difference import Change, differences
 from recordings.errors import Code, RecordingError
 from recordings.form import former
-from recordings.frame import NO_BODY, Frame
+from recordings.frame import NO_BODY, Frame, is_hop
 from recordings.operations import part_of
 from recordings.profile import Profile
 from recordings.script import Held, Source
@@ -107,6 +107,8 @@ def fixture_of(
     requests: dict[int, Request] = {}
     messages: list[Message] = []
     for row in source.rows():
+        if is_hop(row.peer):
+            continue
         if row.way == "core>" and row.kind == "request":
             requests[row.seq] = _request(source, row.seq)
         elif row.way in ("peer>", ">core") and row.kind in _ANSWERS and row.re in requests:

@@ -14,7 +14,7 @@ import msgspec
 
 from recordings.errors import MissingBlobError
 from recordings.form import form_of
-from recordings.frame import DECISIONS, SETTLES, Frame
+from recordings.frame import DECISIONS, SETTLES, Frame, is_hop
 from recordings.profile import Profile, kind_name
 
 Asker: TypeAlias = Literal["core", "peer"]
@@ -111,6 +111,8 @@ def operations(
     free: Counter[str] = Counter()
     made: dict[int, int] = {}
     for frame in source:
+        if is_hop(frame.peer):
+            continue
         owner = next((about.get(each) for each in (frame.re, frame.parent) if each is not None), None)
         if owner is not None:
             about[frame.seq] = owner

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from recordings.frame import SETTLES, Frame, Kind
+from recordings.frame import SETTLES, Frame, Kind, is_hop
 
 Body: TypeAlias = Callable[[Frame], bytes]
 """How a body is had: `Recording.body`, or `inline_body` where blobs do not matter."""
@@ -200,8 +200,10 @@ def pairs(frames: Iterable[Frame]) -> Iterator[Pair]:
 
 
 def is_forwarded(request: Frame) -> bool:
-    """Whether a request is the gateway's own leg of another one, which would be counted twice."""
-    return request.parent is not None and request.way is not None and request.way.startswith(">")
+    """Whether a request goes on another one's behalf, which would be counted twice: the gateway's own leg, or a hop."""
+    return is_hop(request.peer) or (
+        request.parent is not None and request.way is not None and request.way.startswith(">")
+    )
 
 
 # The summary

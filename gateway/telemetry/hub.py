@@ -33,6 +33,7 @@ from gateway.telemetry.logs import LogFiles, log_dir
 from gateway.telemetry.metrics import Metrics, Place, exposition
 from gateway.telemetry.operations import Operation, Scene, Tracker
 from gateway.telemetry.pump import Pump, Redacts, Stream
+from recordings.frame import is_hop
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -255,7 +256,7 @@ class _Teller:
             self._first = facts.at
         metrics = self._hub.metrics
         metrics.frames[facts.kind] += 1
-        if facts.kind == "exit":
+        if facts.kind == "exit" and not is_hop(facts.peer):
             metrics.exits[facts.peer] += 1
         self._tracker.see(facts)
         if self._ledger is not None:

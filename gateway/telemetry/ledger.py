@@ -17,6 +17,7 @@ from gateway.protocol.log import Correlation, Entry, Level, Source
 from gateway.telemetry.facts import EVENT_HOOK, Facts, Said, facts_of, target_of
 from gateway.telemetry.operations import Operation, Scene, Tracker
 from recordings.errors import MissingBlobError
+from recordings.frame import is_hop
 from recordings.reader import Recording
 
 OWN_ID: Final = "tieline"
@@ -94,6 +95,8 @@ class Ledger:
 
     def happened(self, facts: Facts) -> None:
         """Something else than a request or an answer has been recorded."""
+        if is_hop(facts.peer):
+            return
         told = _LIFE.get(facts.kind)
         if told is not None and facts.way == "inside" and facts.peer:
             event, message = told

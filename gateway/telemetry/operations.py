@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from gateway.protocol import trace
 from gateway.protocol.trace import TraceContext
 from gateway.telemetry.facts import EVENT_HOOK, Facts, HostCall
+from recordings.frame import is_hop
 
 Side: TypeAlias = Literal["server", "client"]
 REMEMBERED = 4096
@@ -123,6 +124,9 @@ class Tracker:
     def see(self, facts: Facts) -> None:
         """Take in the facts of the next frame."""
         self.last = max(self.last, facts.at)
+        if is_hop(facts.peer):
+            # What an adapter says to the service behind it is no MCP, and part of the call that it is made in.
+            return
         if facts.kind == "request":
             self._asked(facts)
         elif facts.kind in ("response", "error"):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from recordings.compare import compare
 from recordings.faultrules import targets_of
+from recordings.fixtures import fixture_of
 from recordings.frame import is_hop
 from recordings.header import Header, PeerFacts
 from recordings.hops import HopSource, hops_of
 from recordings.profile import BUILT_IN
 from recordings.script import Held, Script
 from recordings.textform import text_files
-from recordings.views import inline_body
+from recordings.views import inline_body, is_forwarded, pairs
 from tests.recordings.tape_kit import Tape
+from tests.recordings.test_compare import Memory
 
 HOP = "fs/lsp:ty"
 
@@ -88,3 +91,25 @@ def test_the_text_form_is_the_one_without_hops() -> None:
     assert list(text_files(header, tape.frames, inline_body)) == list(
         text_files(header, bare.frames, inline_body)
     )
+
+
+def asked_back(tape: Tape) -> None:
+    """As `with_hop`, and the server asks its adapter, which asks by itself too."""
+    with_hop(tape)
+    asked = crossed(tape, "request", "peer>", {"id": 0, "method": "workspace/configuration"})
+    crossed(tape, "response", ">peer", {"id": 0, "result": []}, re=asked)
+    crossed(tape, "request", ">peer", {"id": 2, "method": "diagnostic"})
+
+
+def test_no_call_of_a_hop_counts_as_one_of_the_session() -> None:
+    tape, bare = Tape(), Tape()
+    asked_back(tape)
+    bare.answers(bare.asks())
+    assert compare(Memory(bare.frames), Memory(tape.frames), BUILT_IN).is_same
+    assert [pair.request.seq for pair in pairs(tape.frames) if not is_forwarded(pair.request)] == [0]
+
+    made = [
+        fixture_of(Held(each.frames), BUILT_IN, "s", transport="stdio", transparent=False, peers=["fs"])
+        for each in (bare, tape)
+    ]
+    assert made[0].messages == made[1].messages == []

@@ -196,3 +196,16 @@ def test_a_sender_that_does_not_sample_is_heeded_by_everything_below() -> None:
     session.answers("peer>", call, peer="db")
 
     assert [op.sampled for op in session.ends] == [False, False]
+
+
+def test_what_crosses_the_hop_of_an_adapter_is_no_operation_and_no_line_of_the_log() -> None:
+    session, hop = Session(), "code/lsp:ty"
+    call = session.calls(peer="code")
+    asked = session.asks(">peer", "textDocument/hover", peer=hop, parent=call)
+    session.answers("peer>", asked, peer=hop)
+    session.answers(">peer", session.asks("peer>", "workspace/configuration", peer=hop), peer=hop)
+    session.frame("exit", "inside", {"how": "exited with code 1"}, peer=hop)
+    assert (len(session.starts), len(session.entries)) == (1, 1)
+    session.answers("peer>", call, peer="code")
+
+    assert [(side, other) for side, other, *_ in session.told] == [("client", "code"), ("server", "core")]
