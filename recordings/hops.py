@@ -51,7 +51,7 @@ class HopSource:
     def rows(self) -> Iterator[Line]:
         """Its frames in order; each is of the lane that is called like the hop."""
         for row in self._source.rows():
-            if row.peer == self._peer and row.way in WAYS and row.kind != "raw":
+            if row.peer == self._peer and (row.kind == "exit" or (row.way in WAYS and row.kind != "raw")):
                 line = self._line(row)
                 if line is not None:
                     yield line
@@ -71,9 +71,13 @@ class HopSource:
                 return None
             # Awaited like a request; nothing answers it.
             kind = "request"
+        elif kind == "exit":
+            # As a peer that goes by itself.
+            kind = "close"
         return Line(
             seq=row.seq, at=row.at, life=row.life, re=row.re, parent=None, after=row.after, op=None, kind=kind,
-            way=WAYS[row.way or ""], peer=self._hop, lane=self._hop, method=row.method, name=None, flags=row.flags,
+            way=WAYS.get(row.way or "", row.way), peer=self._hop, lane=self._hop, method=row.method, name=None,
+            flags=row.flags,
         )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ class Hops:
         """What was said before the host had said anything."""
         self.has_left = False
         """Whether the host has gone: nobody hears what is said, nor answers."""
-        self._ears: dict[str, Hear] = {}
+        self._ears: dict[str, tuple[Hear, Hear | None]] = {}
 
     @classmethod
     def wanted(cls, environ: Mapping[str, str]) -> Hops:
@@ -53,12 +53,19 @@ class Hops:
         """Tell of a message of the service."""
         self._tell(hops.Crossing(hop=hop, way="in", message=msgspec.Raw(message)))
 
-    def listen(self, hop: str, hear: Hear | None) -> None:
-        """Have `hear` called with each message that comes for the service's, or, with None, nothing any more."""
+    def ended(self, hop: str, how: bytes) -> None:
+        """Tell that the service has ended by itself; how, as JSON."""
+        self._tell(hops.Crossing(hop=hop, way="in", ended=msgspec.Raw(how)))
+
+    def listen(self, hop: str, hear: Hear | None, gone: Hear | None = None) -> None:
+        """Have `hear` called with each message that comes for the service's, or, with None, nothing any more.
+
+        `gone` is called with what `ended` told, where the service ended by itself.
+        """
         if hear is None:
             self._ears.pop(hop, None)
         else:
-            self._ears[hop] = hear
+            self._ears[hop] = hear, gone
 
     # What the session calls.
 
@@ -76,9 +83,13 @@ class Hops:
     def heard(self, params: bytes) -> None:
         """The host says what a service has said. Raises `msgspec.DecodeError`."""
         crossing = hops.read(params)
-        hear = self._ears.get(crossing.hop)
-        if hear is not None and crossing.way == "in":
+        hear, gone = self._ears.get(crossing.hop, (None, None))
+        if hear is None or crossing.way != "in":
+            return
+        if not bytes(crossing.ended):
             hear(bytes(crossing.message))
+        elif gone is not None:
+            gone(bytes(crossing.ended))
 
     def _tell(self, crossing: hops.Crossing) -> None:
         message = jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing))

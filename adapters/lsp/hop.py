@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from adapters.kit.hops import Hops
 from adapters.lsp.channel import Channel, Ended, Listener
 from adapters.lsp.reach import Reach, start_process
@@ -29,8 +31,8 @@ class _Told:
     async def open(self, server: Server, root: str, listener: Listener) -> Channel:
         """Reach a server. Raises as the reach behind does."""
         hop = f"lsp:{server.name}"
-        channel = await self._reach(server, root, _Overheard(listener, self._hops, hop))
-        return _Telling(channel, self._hops, hop)
+        overheard = _Overheard(listener, self._hops, hop)
+        return _Telling(await self._reach(server, root, overheard), overheard, self._hops, hop)
 
 
 class _Overheard:
@@ -38,6 +40,7 @@ class _Overheard:
 
     def __init__(self, listener: Listener, hops: Hops, hop: str) -> None:
         self._listener, self._hops, self._hop = listener, hops, hop
+        self.is_asked_to_end = False
 
     def message(self, body: bytes) -> None:
         """Tell, and pass on."""
@@ -45,15 +48,17 @@ class _Overheard:
         self._listener.message(body)
 
     def ended(self, why: Ended) -> None:
-        """Pass on."""
+        """Tell where nobody has asked for it, and pass on."""
+        if not self.is_asked_to_end:
+            self._hops.ended(self._hop, msgspec.json.encode(why))
         self._listener.ended(why)
 
 
 class _Telling:
     """A channel whose messages the host is told of first."""
 
-    def __init__(self, channel: Channel, hops: Hops, hop: str) -> None:
-        self._channel, self._hops, self._hop = channel, hops, hop
+    def __init__(self, channel: Channel, overheard: _Overheard, hops: Hops, hop: str) -> None:
+        self._channel, self._overheard, self._hops, self._hop = channel, overheard, hops, hop
 
     @property
     def pid(self) -> int:
@@ -67,6 +72,7 @@ class _Telling:
 
     async def close(self) -> None:
         """End the server."""
+        self._overheard.is_asked_to_end = True
         await self._channel.close()
 
 
@@ -91,7 +97,7 @@ class _Silent:
         self._hops, self._hop, self._listener = hops, hop, listener
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
-        hops.listen(hop, self._hear)
+        hops.listen(hop, self._hear, self._gone)
 
     def send(self, body: bytes) -> None:
         """Tell the host what would be sent. Without a host the server has gone too: nothing would answer."""
@@ -113,6 +119,9 @@ class _Silent:
     def _hear(self, body: bytes) -> None:
         # As from a process, never in the middle of what a call is doing.
         self._loop.call_soon(self._pass, body)
+
+    def _gone(self, how: bytes) -> None:
+        self._loop.call_soon(self._end, msgspec.json.decode(how, type=Ended))
 
     def _pass(self, body: bytes) -> None:
         if not self._is_closed:

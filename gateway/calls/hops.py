@@ -67,6 +67,9 @@ class Hops:
         crossing = hops.read(bytes(envelope.params))
         if crossing.hop not in self._hops and len(self._hops) >= MOST_HOPS:
             raise msgspec.ValidationError(f"more than {MOST_HOPS} hops")
+        if bytes(crossing.ended):
+            self._record_end(crossing)
+            return
         said = self._record(crossing)
         if said is not None and self.inner is not None and crossing.way == "out":
             self.inner.heard(crossing.hop, said)
@@ -79,6 +82,25 @@ class Hops:
             jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing)), hops.NOTIFICATION
         )
         return said.seq if said is not None else -1
+
+    def end(self, hop: str, how: bytes) -> None:
+        """Tell the adapter that its service has ended, and record it."""
+        crossing = hops.Crossing(hop=hop, way="in", ended=msgspec.Raw(how))
+        self._record_end(crossing)
+        self._peer.notify(
+            jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing)), hops.NOTIFICATION
+        )
+
+    def _record_end(self, crossing: hops.Crossing) -> None:
+        peer, session = self._peer, next(iter(self._peer.sessions), None)
+        if session is None:
+            return
+        hop = self._hops.setdefault(crossing.hop, _Hop())
+        hop.asked.clear()
+        hop.latest["peer>"] = session.tap.record(
+            "exit", "inside", bytes(crossing.ended), peer=f"{peer.name}{HOP}{crossing.hop}",
+            life=max(peer.life, 1), after=hop.latest.get(">peer"),
+        )  # fmt: skip
 
     def _record(self, crossing: hops.Crossing) -> Said | None:
         peer = self._peer

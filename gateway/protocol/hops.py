@@ -19,15 +19,20 @@ Mode: TypeAlias = Literal["record", "play"]
 NAME: Final = re.compile(r"[a-z]{1,16}:[A-Za-z0-9_.-]{1,64}")
 
 
+NOTHING: Final = msgspec.Raw()
+
+
 class Crossing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The params: one message that crosses a hop."""
+    """The params: one message that crosses a hop, or, instead, that the service has ended by itself."""
 
     hop: str
     way: Literal["out", "in"]
     """`out`: of the adapter, to its service. `in`: of the service."""
-    message: msgspec.Raw
+    message: msgspec.Raw = NOTHING
     call: int | str | None = None
     """The id of the gateway's request in whose course it was said, where it was."""
+    ended: msgspec.Raw = NOTHING
+    """How, in the adapter's own words: any JSON."""
 
 
 _read = msgspec.json.Decoder(Crossing).decode
@@ -38,6 +43,9 @@ def read(params: bytes) -> Crossing:
     crossing = _read(params)
     if not NAME.fullmatch(crossing.hop):
         raise msgspec.ValidationError("a hop is named `<kind>:<name>`, as `lsp:ty`")
+    has_ended = bool(bytes(crossing.ended))
+    if has_ended == bool(bytes(crossing.message)) or (has_ended and crossing.way == "out"):
+        raise msgspec.ValidationError("a message crosses a hop, or its service has ended")
     return crossing
 
 

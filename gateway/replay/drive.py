@@ -195,12 +195,13 @@ class Drive:
         if peer is None:
             self._let_time_pass(frame)
             return
-        crossing = hops.Crossing(
-            hop=hop,
-            way="out" if frame.way == ">peer" else "in",
-            message=Raw(self._body(frame)),
-            call=call.peer_id if call is not None else None,
-        )
+        what = Raw(self._body(frame))
+        if frame.kind == "exit":
+            crossing = hops.Crossing(hop=hop, way="in", ended=what)
+        else:
+            id_ = call.peer_id if call is not None else None
+            way = "out" if frame.way == ">peer" else "in"
+            crossing = hops.Crossing(hop=hop, way=way, message=what, call=id_)
         peer.message(jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing)))
 
     def _call(self, seq: int | None) -> Call | None:

@@ -61,8 +61,10 @@ class PlayedInner:
     def _hear(self, hop: str, said: Said) -> None:
         played = self._played.get(hop)
         if played is None:
-            say = partial(self._hops.say, hop)
-            played = PlayedHop(hop, self._players(hop), say, later=self._later, patience_s=self._patience_s)
+            say, end = partial(self._hops.say, hop), partial(self._hops.end, hop)
+            played = PlayedHop(
+                hop, self._players(hop), say, end, later=self._later, patience_s=self._patience_s
+            )
             self._played[hop] = played
         played.heard(said)
 
@@ -86,14 +88,19 @@ class PlayedHop:
         hop: str,
         player: Player,
         say: Callable[[bytes], int],
+        end_service: Callable[[bytes], None],
         *,
         later: Callable[[float, Callable[[], None]], Timer],
         patience_s: float,
     ) -> None:
-        """`say` gives the adapter a message and returns the number of its frame."""
+        """`say` gives the adapter a message and returns the number of its frame.
+
+        `end_service` tells it how its service has ended.
+        """
         self.player = player
         self._hop = hop
         self._say = say
+        self._end_service = end_service
         self._later = later
         self._patience_s = patience_s
         self._open: dict[int, tuple[Id, str]] = {}
@@ -141,6 +148,10 @@ class PlayedHop:
         try:
             if delivery.kind == "message":
                 self._deliver(delivery)
+            elif delivery.kind == "ended":
+                # Nobody answers what is open, nor does the adapter wait for it.
+                self._open.clear()
+                self._end_service(self.player.script.body(delivery.seq))
         finally:
             self.player.delivering = None
             self.player.delivered(delivery)

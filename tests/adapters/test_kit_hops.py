@@ -91,11 +91,14 @@ def test_what_the_host_says_for_a_service_is_heard_by_who_listens_there() -> Non
         for hop, way in (("lsp:x", "in"), ("lsp:y", "in"), ("lsp:x", "out")):
             line.says(method=NOTIFICATION, params={"hop": hop, "way": way, "message": {"hop": hop}})
         line.says(method=NOTIFICATION, params={"hop": "nothing"})
+        line.says(method=NOTIFICATION, params={"hop": "lsp:x", "way": "in", "ended": {"how": "unheard"}})
+        hops.listen("lsp:x", print, lambda how: heard.append(json.loads(how)))
+        line.says(method=NOTIFICATION, params={"hop": "lsp:x", "way": "in", "ended": {"how": "crashed"}})
         hops.listen("lsp:x", None)
         line.says(method=NOTIFICATION, params={"hop": "lsp:x", "way": "in", "message": {}})
         return heard
 
-    assert asyncio.run(main()) == [{"hop": "lsp:x"}]
+    assert asyncio.run(main()) == [{"hop": "lsp:x"}, {"how": "crashed"}]
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import sqlite3
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
 
 import adapters.lsp
 from recordings.frame import is_hop
 from recordings.store import open_recording
-from tests.processes.gateway_kit import Message, toml_of
-from tests.processes.replay_kit import Call, Served, played, report, tieline
+from tests.processes.gateway_kit import TIELINE, Message, eventually, run, toml_of
+from tests.processes.replay_kit import Call, Served, ask, played, program, report, text, tieline
 
 SAMPLE = Path(adapters.lsp.__file__).parent / "sample"
 TY = Path(sys.executable).with_name("ty")
@@ -40,9 +42,9 @@ class Shop(NamedTuple):
     recording: Path
     answers: list[Message]
 
-    def replayed(self, *options: str | Path) -> Served:
+    def replayed(self, *options: str | Path, calls: tuple[Call, ...] = CALLS) -> Served:
         """The same agent, and a replay in the place of what was there."""
-        return played(self.folder, ["replay", self.recording, "--report", "report.json", *options], *CALLS)
+        return played(self.folder, ["replay", self.recording, "--report", "report.json", *options], *calls)
 
 
 class Crossed(NamedTuple):
@@ -66,10 +68,8 @@ def crossed(recording: Path) -> dict[str, Crossed]:
     return found
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    """A shop whose language server and database are gone since it was recorded."""
-    folder = tmp_path_factory.mktemp("shop")
+def furnished(folder: Path) -> None:
+    """Put a shop with a language server and a database into a folder, and a configuration."""
     shutil.copytree(SAMPLE, folder / "shop", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "bin").mkdir()
     (folder / "bin" / "ty").symlink_to(TY)
@@ -77,24 +77,34 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
         base.execute("CREATE TABLE sold (name TEXT, price INTEGER)")
         base.executemany("INSERT INTO sold VALUES (?, ?)", [("pear", 3), ("plum", 4)])
     base.close()
-    python = [sys.executable, "-m"]
-    server = f"ty={folder}/bin/ty server"
+    server, url = f"ty={folder}/bin/ty server", f"sqlite:///{folder}/sold.db"
+    commands = {
+        "code": ["adapters.lsp", "--root", f"{folder}/shop", "--server", server, "--answer-s", "50"],
+        "db": ["adapters.database", "--url", url],
+    }
     peers: dict[str, Message] = {
-        "code": {
-            "command": [*python, "adapters.lsp", "--root", f"{folder}/shop", "--server", server],
-            "hops": True,
-        },
-        "db": {
-            "command": [*python, "adapters.database", "--url", f"sqlite:///{folder}/sold.db"],
-            "hops": True,
-        },
+        name: {"command": [sys.executable, "-m", *command], "hops": True, "start_timeout_s": 50}
+        for name, command in commands.items()
     }
     (folder / "tieline.toml").write_text(toml_of(peers))
-    live = played(folder, ["run", "tieline.toml", "--stdio", "--record", "recordings"], *CALLS)
-    assert live.code == 0, live.said
-    [recording] = (folder / "recordings").iterdir()
+
+
+def emptied(folder: Path) -> None:
+    """Take language server and database away."""
     (folder / "bin" / "ty").unlink()
     (folder / "sold.db").unlink()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """A shop whose language server and database are gone since it was recorded."""
+    folder = tmp_path_factory.mktemp("shop")
+    furnished(folder)
+    live = played(folder, ["run", "tieline.toml", "--stdio", "--record", "recordings"], *CALLS)
+    assert live.code == 0, live.said
+    assert all("result" in answer for answer in live.answers), live.answers
+    [recording] = (folder / "recordings").iterdir()
+    emptied(folder)
     return Shop(folder, recording, live.answers)
 
 
@@ -148,3 +158,48 @@ def test_a_hop_that_was_not_recorded_cannot_be_cut_at(shop: Shop) -> None:
     assert done.returncode == 2
     assert "no hop of the kind `http`" in done.stderr
     assert "code/lsp:ty" in done.stderr
+
+
+def test_a_language_server_that_crashed_does_so_again_and_is_started_again(tmp_path: Path) -> None:
+    furnished(tmp_path)
+    symbols: Call = ("code__document_symbols", {"path": "shop/money.py"})
+    uses: Call = ("code__references", {"path": "shop/money.py", "symbol": "plus"})
+
+    def asked() -> int:
+        """How many requests the server was sent, as the recording tells while it is written."""
+        [frames] = (tmp_path / "recordings").glob("*/frames.jsonl")
+        lines = [line for line in frames.read_text().splitlines() if "code/lsp:ty" in line]
+        return sum('"kind":"request"' in line and '"way":">peer"' in line for line in lines)
+
+    async def live() -> list[Message]:
+        command = [*TIELINE, "run", "tieline.toml", "--stdio", "--record", "recordings"]
+        async with program(tmp_path, command) as (core, process):
+            await core.shake_hands()
+            answers = [await ask(core, symbols, modern=False)]
+            below = psutil.Process(process.pid).children(recursive=True)
+            [server] = [each for each in below if str(tmp_path / "bin" / "ty") in each.cmdline()]
+            server.send_signal(signal.SIGSTOP)
+            before = asked()
+            _, answer = core.start_tool(uses[0], **uses[1])
+            await eventually(lambda: asked() > before, "the server is asked")
+            server.kill()
+            return [*answers, await answer, await ask(core, symbols, modern=False)]
+
+    answers = run(live())
+    assert "ty was ended by SIGKILL before it answered" in text(answers[1])
+    assert answers[2]["result"] == answers[0]["result"]
+
+    emptied(tmp_path)
+    [recording] = (tmp_path / "recordings").iterdir()
+    here = Shop(tmp_path, recording, answers)
+    again = here.replayed(
+        "--cut", "lsp", "--config", "tieline.toml", "--record", "again", calls=(symbols, uses, symbols)
+    )
+    assert results(again.answers) == results(answers)
+    assert again.code == 0, again.said
+    [copy] = (tmp_path / "again").iterdir()
+    assert crossed(copy) == crossed(recording)
+    assert [what[0] for what in crossed(copy)["code/lsp:ty"].came].count("exit") == 1
+    for each in (recording, copy):
+        driven = tieline("replay", each, "--drive", cwd=tmp_path)
+        assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr

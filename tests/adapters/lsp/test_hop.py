@@ -40,6 +40,9 @@ class Echo:
         self._listener = listener
         self.got: list[bytes] = []
 
+    def crash(self) -> None:
+        self._listener.ended(Ended("exited with code 3", 3, ["oh no"]))
+
     def send(self, body: bytes) -> None:
         self.got.append(body)
         self._listener.message(WORLD)
@@ -89,6 +92,32 @@ def test_a_host_stands_in_for_a_server_that_is_not_installed() -> None:
         hops.heard(b'{"hop":"lsp:x","way":"in","message":%b}' % WORLD)
         await asyncio.sleep(0)
         assert (len(ear.heard), len(ear.why)) == (1, 1)
+
+    asyncio.run(main())
+
+
+def test_the_end_of_a_server_is_told_where_nobody_has_asked_for_it_and_comes_again_where_it_is_played() -> (
+    None
+):
+    async def main() -> None:
+        (hops, told), ear = connected("record"), Ear()
+        opened: list[Echo] = []
+
+        async def reach(server: Server, root: str, listener: Listener) -> Channel:
+            opened.append(Echo(listener))
+            return opened[-1]
+
+        await reach_over(hops, reach)(SERVER, "/", ear)
+        opened[0].crash()
+        closed = await reach_over(hops, reach)(SERVER, "/", ear)
+        await closed.close()
+        assert [(each["hop"], each["way"]) for each in told] == [("lsp:x", "in")]
+
+        (playing, _), other = connected("play"), Ear()
+        await reach_over(playing)(SERVER, "/", other)
+        playing.heard(json.dumps(told[0]).encode())
+        await asyncio.sleep(0)
+        assert other.why == ear.why[:1] == [Ended("exited with code 3", 3, ["oh no"])]
 
     asyncio.run(main())
 

@@ -72,6 +72,9 @@ def test_the_same_id_of_both_sides_is_two_requests() -> None:
         {"hop": "ty", "way": "out", "message": {}},
         {"hop": "lsp:a/b", "way": "out", "message": {}},
         {"hop": "lsp:ty", "way": "up", "message": {}},
+        {"hop": "lsp:ty", "way": "in"},
+        {"hop": "lsp:ty", "way": "in", "message": {}, "ended": {}},
+        {"hop": "lsp:ty", "way": "out", "ended": {}},
     ],
 )
 def test_what_names_no_hop_is_a_fault_of_the_peer_and_of_nobody_else(params: Message) -> None:
@@ -90,6 +93,20 @@ def test_what_crosses_and_is_no_message_is_kept_as_it_came() -> None:
     service.tells(NOTIFICATION, {"hop": "lsp:ty", "way": "in", "message": [1, 2]})
 
     assert [(frame.kind, frame.way) for frame in of_hop(desk)] == [("raw", "peer>")]
+
+
+def test_the_end_of_a_service_is_a_frame_and_what_it_was_asked_is_answered_by_no_other_life_of_it() -> None:
+    desk, core, service, _ = started()
+    crosses(service, "out", {"id": 1, "method": "hover"})
+    service.tells(NOTIFICATION, {"hop": "lsp:ty", "way": "in", "ended": {"how": "exited with code 1"}})
+    crosses(service, "in", {"id": 1, "result": {}})
+    asked, end, answer = of_hop(desk)
+
+    assert (end.kind, end.way, end.body, end.after) == (
+        "exit", "inside", b'{"how":"exited with code 1"}', asked.seq,
+    )  # fmt: skip
+    assert answer.re is None
+    assert core.hears_nothing
 
 
 def test_a_peer_has_no_end_of_hops() -> None:

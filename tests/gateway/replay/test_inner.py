@@ -55,6 +55,10 @@ class Run:
         """The service has said something, in a run that has one."""
         self._crosses("in", message)
 
+    def ends(self, how: str) -> None:
+        """The service has ended by itself, in a run that has one."""
+        self.service.tells(NOTIFICATION, {"hop": "lsp:ty", "way": "in", "ended": {"how": how}})
+
     def _crosses(self, way: str, message: Message) -> list[Message]:
         whole: Message = {"jsonrpc": "2.0", **message}
         self.service.tells(
@@ -67,6 +71,8 @@ class Run:
         """What the adapter was given since it was looked at last."""
         return [
             {name: value for name, value in each["params"]["message"].items() if name != "jsonrpc"}
+            if "message" in each["params"]
+            else each["params"]["ended"]
             for each in self.service.wire.got
         ]
 
@@ -155,6 +161,26 @@ def test_a_question_of_the_service_comes_again_and_what_follows_waits_for_its_an
     run = Run(before)
     assert run.out(ask(1, "initialize")) == [ask(0, "workspace/configuration")]
     assert run.out({"id": 0, "result": [None]}) == [{"id": 1, "result": {}}]
+    assert (run.told, run.crossed) == ([], before.crossed)
+
+
+def test_a_service_ends_again_where_it_did_and_what_was_open_then_is_not_answered() -> None:
+    before = Run()
+    before.out(ask(1, "initialize"))
+    before.came({"id": 1, "result": {"name": "first"}})
+    before.out(ask(2, HOVER, line=1))
+    before.out(say(OPEN, uri="a"))
+    before.ends("crashed")
+    before.out(ask(1, "initialize"))
+    before.came({"id": 1, "result": {"name": "second"}})
+    before.out(ask(2, HOVER, line=1))
+    before.came({"id": 2, "result": "int"})
+    run = Run(before)
+    assert run.out(ask(1, "initialize")) == [{"id": 1, "result": {"name": "first"}}]
+    assert run.out(ask(2, HOVER, line=1)) == []
+    assert run.out(say(OPEN, uri="a")) == [{"how": "crashed"}]
+    assert run.out(ask(1, "initialize")) == [{"id": 1, "result": {"name": "second"}}]
+    assert run.out(ask(2, HOVER, line=1)) == [{"id": 2, "result": "int"}]
     assert (run.told, run.crossed) == ([], before.crossed)
 
 
