@@ -24,7 +24,8 @@ import msgspec
 from gateway.bench.client import call_of
 from gateway.bench.measure import pin
 from gateway.bench.rounds import timing
-from gateway.bench.sides import EXTENSION, PYTHON, Setup, Sides
+from gateway.bench.setup import Setup
+from gateway.bench.sides import EXTENSION, PYTHON, Sides
 from gateway.calls.exchange import Exchange
 from gateway.calls.pi import words
 from gateway.config.model import Config

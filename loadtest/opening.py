@@ -15,15 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from gateway.bench.corpus import frames_of
 from recordings import files
-from recordings.frame import Frame
 from recordings.lookup import open_lookup
 from recordings.reader import open_recording
 from recordings.store import Recorder
@@ -40,42 +38,6 @@ LABELS = {
     "open_unsealed_s": "open before it was sealed",
 }
 FETCHES = 2000
-
-
-def frames_of(count: int) -> Iterator[Frame]:
-    """Calls of sixteen lanes, a request and its answer in turn, of about 100 bytes each."""
-    dice = random.Random(1)
-    for seq in range(1, count + 1, 2):
-        lane = f"turn{seq // 320 + 1}/tool{seq // 2 % 16}"
-        word = dice.randrange(1000)
-        ask = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"text":"%d"}}}'
-        told = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"found %d"}]}}'
-        yield Frame(
-            seq=seq,
-            at=seq * 1_000_000,
-            kind="request",
-            peer="database",
-            way="core>",
-            lane=lane,
-            id=seq,
-            after=seq - 1,
-            op=seq,
-            method="tools/call",
-            name="search",
-            body=msgspec.Raw(ask % (seq, word)),
-        )
-        yield Frame(
-            seq=seq + 1,
-            at=seq * 1_000_000 + 400_000,
-            kind="response",
-            peer="database",
-            way="peer>",
-            lane=lane,
-            id=seq,
-            re=seq,
-            op=seq,
-            body=msgspec.Raw(told % (seq, word)),
-        )
 
 
 def shown(label: str) -> Callable[[int, int], None]:

@@ -15,7 +15,8 @@ from msgspec import Raw
 
 from gateway.bench import counters
 from gateway.bench.client import BenchError, call_of
-from gateway.bench.sides import Setup, Sides
+from gateway.bench.setup import Setup
+from gateway.bench.sides import Sides
 from recordings.frame import Frame
 from recordings.redaction import Redactor
 from recordings.store import Recorder

@@ -20,7 +20,8 @@ import msgspec
 
 from gateway.bench.client import BenchError, call_of
 from gateway.bench.exact import MissingError
-from gateway.bench.sides import Setup, Side, Sides
+from gateway.bench.setup import Setup
+from gateway.bench.sides import Side, Sides
 
 CORE_CALLS = 2000
 WARM_UP, CALLS, WINDOWS = 200, 500, 3

@@ -1,7 +1,7 @@
 """Two sides driven in turn: the shell between `sides` and `rounds`.
 
-`compare_sides` is one cell measured; `measure` starts its sides first, and measures a suspicious one again. `pin` puts
-this process and what it starts on one processor.
+`compare_sides` is one cell measured; `measure_scene` starts the sides first, and measures a suspicious cell again.
+`pin` puts this process and what it starts on one processor.
 """
 
 from __future__ import annotations
@@ -9,32 +9,19 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import msgspec
 
 from gateway.bench import counters
 from gateway.bench.client import PATIENCE_S, call_of
+from gateway.bench.matrix import Plan, Scene, tool_of
 from gateway.bench.results import Cell, Comparison, Timing
 from gateway.bench.rounds import better, compare, timing
-from gateway.bench.sides import Setup, Side, Sides
+from gateway.bench.setup import Setup
+from gateway.bench.sides import Side, Sides
 
 WARM_UP = 50
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured of a cell."""
-
-    rounds: int = 25
-    calls: int = 60
-    """Of each side in a round."""
-    bursts: int = 3
-    burst_bytes: int = 16 * 1024 * 1024
-    """A burst is as many calls as that many bytes, at most `burst_calls`."""
-    burst_calls: int = 3000
-    tries: int = 2
-    """How often a suspicious figure is measured."""
 
 
 class _Contender:
@@ -101,52 +88,56 @@ def compare_sides(
                 side.round(plan.calls)
             if step is not None:
                 step()
-        many = max(cell.in_flight, min(plan.burst_calls, plan.burst_bytes // cell.size))
         for _ in range(plan.bursts):
             for side in sides:
-                side.burst(many, cell.in_flight)
+                side.burst(plan.burst_of(cell), cell.in_flight)
     return compare(cell, sides[0].timing(), sides[1].timing())
 
 
 def measure(cell: Cell, setup: Setup, plan: Plan, *, port: int = 0) -> Comparison:
-    """Start both sides of a cell, measure them, end them; again while the figure is suspicious and tries are left.
+    """Start both sides of one cell, measure them and end them.
 
     Raises:
         BenchError: If a side does not start, or does not answer.
     """
-    best: Comparison | None = None
+    (found,) = measure_scene(Scene(setup=setup, cells=(cell,)), plan, port=port)
+    return found
+
+
+def measure_scene(
+    scene: Scene, plan: Plan, *, port: int = 0, then: Callable[[Side], None] | None = None
+) -> Iterator[Comparison]:
+    """Start both sides of a scene and measure its cells, each again while its figure is suspicious and tries are left.
+
+    `then` is called with the gateway's side at the end, while it still runs.
+
+    Raises:
+        BenchError: If a side does not start, or does not answer.
+    """
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name), port=port) as sides:
-        direct, gateway = sides.direct(setup), sides.gateway(setup)
-        for _ in range(plan.tries):
-            found = compare_sides(cell, direct, gateway, plan, tool=tool_of(setup))
-            best = found if best is None else better(best, found)
-            if not found.is_suspicious:
-                break
-    assert best is not None
-    return best
+        gateway = _replay(sides, scene, plan) if scene.is_replay else sides.gateway(scene.setup)
+        direct = sides.direct(scene.setup)
+        for cell in scene.cells:
+            best: Comparison | None = None
+            for _ in range(plan.tries):
+                found = compare_sides(cell, direct, gateway, plan, tool=tool_of(scene.setup))
+                best = found if best is None else better(best, found)
+                if not found.is_suspicious:
+                    break
+            assert best is not None
+            yield best
+        if then is not None:
+            then(gateway)
 
 
-def tool_of(setup: Setup) -> str:
-    """What the first server's tool is called where several have one."""
-    return "echo" if setup.peers == 1 else "echo__echo"
-
-
-def cell_of(
-    group: str, setup: Setup, *, size: int = 300, in_flight: int = 64, x: float | None = None
-) -> Cell:
-    """The cell of a setup, with the name that it has everywhere."""
-    way = f"{setup.north}-{setup.south}"
-    what = "+".join(option.replace(" ", "-") for option in setup.options) or "passing"
-    return Cell(
-        name=f"{way}/{size}B/{what}/{in_flight}",
-        group=group,
-        north=setup.north,
-        south=setup.south,
-        size=size,
-        in_flight=in_flight,
-        options=setup.options,
-        x=x,
-    )
+def _replay(sides: Sides, scene: Scene, plan: Plan) -> Side:
+    """Record as many calls as will be asked for, and start a replay of them."""
+    (cell,) = scene.cells
+    once = 1 + WARM_UP + plan.rounds * plan.calls + plan.bursts * plan.burst_of(cell)
+    recorded = sides.gateway(Setup())
+    recorded.client.burst(recorded.client.prepare(call_of(cell.size), plan.tries * once), 1)
+    recorded.stop()
+    return sides.replay(sides.recordings()[0], scene.setup.north)
 
 
 def pin(cpu: int | None = None) -> int | None:
@@ -156,6 +147,21 @@ def pin(cpu: int | None = None) -> int | None:
     chosen = min(os.sched_getaffinity(0)) if cpu is None else cpu
     os.sched_setaffinity(0, {chosen})
     return chosen
+
+
+@contextmanager
+def unpinned() -> Generator[None]:
+    """All processors, as long as it lasts: for what is about several things at once."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    # The kernel leaves out those that this process may not have.
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 class _watched:  # noqa: N801 - used as a function

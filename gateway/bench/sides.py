@@ -17,12 +17,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeAlias, cast
-
-import msgspec
+from typing import Any, cast
 
 from gateway.bench.client import (
     PATIENCE_S,
@@ -33,9 +31,7 @@ from gateway.bench.client import (
     over_unix,
     over_websocket,
 )
-
-North: TypeAlias = Literal["stdio", "websocket", "unix", "http"]
-South: TypeAlias = Literal["stdio", "websocket"]
+from gateway.bench.setup import North, Setup
 
 PYTHON = (sys.executable, "-S", "-E")
 ECHO = Path(__file__).with_name("echo.py")
@@ -45,55 +41,17 @@ OTHER_EVENT = "turn_end"
 """What extensions hook that no call asks."""
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """What is between client and echo server on the gateway's side."""
-
-    north: North = "stdio"
-    south: South = "stdio"
-    recording: bool = True
-    policy: bool = False
-    """A policy of extensions with rules, in mode `strict`."""
-    ledger: bool = False
-    """Log lines of every call, written to a file."""
-    validation: bool = False
-    """Results are held against their output schema. The echo server of both sides has one then."""
-    peers: int = 1
-    """Echo servers behind the gateway; the first one is asked."""
-    hooks: int = 0
-    """Extensions that hook another event than a call's: no-op hooks as far as a call is concerned."""
-    asked: int = 0
-    """Extensions, each a process, that are asked about every call and have no opinion."""
-    modifies: bool = False
-    """An extension changes the input of every call."""
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """What differs from a gateway that does nothing but pass messages on, in words."""
-        flags = ("recording", "policy", "ledger", "validation", "modifies")
-        found = [name for name in flags if getattr(self, name)]
-        for name, usual in (("peers", 1), ("hooks", 0), ("asked", 0)):
-            count = getattr(self, name)
-            found += [f"{name} {count}"] if count != usual else []
-        return tuple(found)
-
-    @property
-    def direct(self) -> North:
-        """The transport of the direct connection: the client's, or the server's where it could use that alone."""
-        return self.south if self.north == "stdio" else self.north
-
-
-EVERYTHING = Setup(policy=True, ledger=True, validation=True)
-"""Policy, validation, hash, redaction, ledger, frames written."""
-
-
 class Side:
     """One way from a client to the echo server, running."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], client: Client, start_ms: float) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], client: Client, where: str) -> None:
         self.name = name
+        self.where = where
+        """A port or the path of a socket; empty for pipes."""
         self.process = process
         self.client = client
-        self.start_ms = start_ms
+        self.start_ms = 0.0
+        """Milliseconds from the start of the process to the answer of the first `tools/list`."""
 
     @property
     def pid(self) -> int:
@@ -133,7 +91,7 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
         begun = time.perf_counter()
         place = self._place()
         process, where = self._echo(kind, place, has_schema=setup.validation)
-        return self._opened("direct", process, self._client(kind, process, where), begun, place)
+        return self._opened("direct", process, kind, where, begun, place)
 
     def gateway(self, setup: Setup, *, under: Sequence[str] = ()) -> Side:
         """Start a gateway with everything that `setup` names behind it, and connect to it.
@@ -146,35 +104,55 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
         place = self._place()
         path = place / "tieline.toml"
         path.write_text(toml_of(self._settings(setup, place)))
-        command = [*under, *TIELINE, "run", str(path)]
-        ready = place / "ready.json"
-        command += (
-            ["--stdio"] if setup.north == "stdio" else ["--ready-file", str(ready), "--insecure-loopback"]
-        )
-        begun = time.perf_counter()
-        process = self._start(command, place)
-        where = "" if setup.north == "stdio" else self._address(process, ready, place)
-        return self._opened("gateway", process, self._client(setup.north, process, where), begun, place)
+        ready = ["--ready-file", str(place / "ready.json"), "--insecure-loopback"]
+        command = [*under, *TIELINE, "run", str(path), *(["--stdio"] if setup.north == "stdio" else ready)]
+        return self._served("gateway", command, setup.north, place)
 
-    def command(self, name: str, command: list[str]) -> Side:
-        """Start another program that serves MCP on stdio, `tieline replay` for instance, and connect to it.
+    def replay(self, recording: Path, north: North) -> Side:
+        """Start a replay in the place of the server, and connect to it.
 
         Raises:
             BenchError: If it does not start, or does not answer.
         """
-        begun = time.perf_counter()
         place = self._place()
-        process = self._start(command, place)
-        return self._opened(name, process, self._client("stdio", process, ""), begun, place)
+        command = [*TIELINE, "replay", str(recording), "--gate", "causal"]
+        if north != "stdio":
+            listen = str(place / "core.sock") if north == "unix" else str(self._port)
+            command += [
+                f"--{north}",
+                listen,
+                "--ready-file",
+                str(place / "ready.json"),
+                "--insecure-loopback",
+            ]
+        return self._served("replay", command, north, place)
+
+    @contextlib.contextmanager
+    def flood(self, side: Side, size: int) -> Generator[subprocess.Popen[bytes]]:
+        """Another client of a gateway on a unix socket that makes calls of so many bytes, one after the other."""
+        place = self._place()
+        process = self._start([sys.executable, "-m", "gateway.bench.flood", side.where, str(size)], place)
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise BenchError(f"the second client does not start{_said(place)}")
+        yield process
+        _end(process)
 
     def recordings(self) -> list[Path]:
         """The directories of recordings that gateways of this run have made."""
         return sorted(path.parent for path in self._folder.glob("*/recordings/*/recording.json"))
 
+    def _served(self, name: str, command: list[str], north: North, place: Path) -> Side:
+        begun = time.perf_counter()
+        process = self._start(command, place)
+        where = "" if north == "stdio" else self._address(process, place)
+        return self._opened(name, process, north, where, begun, place)
+
     def _opened(
-        self, name: str, process: subprocess.Popen[bytes], client: Client, begun: float, place: Path
+        self, name: str, process: subprocess.Popen[bytes], kind: North, where: str, begun: float, place: Path
     ) -> Side:
-        side = Side(name, process, client, 0.0)
+        client = self._client(kind, process, where)
+        side = Side(name, process, client, where)
         self._stack.callback(client.close)
         try:
             client.open()
@@ -264,14 +242,17 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
                 stderr=stderr,
                 env=state,
                 cwd=place,
+                # Ctrl-C is for this process alone: it ends the others, after it has said what it has.
+                start_new_session=True,
                 bufsize=0,
             )
         self._stack.callback(_end, process)
         return process
 
     @staticmethod
-    def _address(process: subprocess.Popen[bytes], ready: Path, place: Path) -> str:
+    def _address(process: subprocess.Popen[bytes], place: Path) -> str:
         """Where a gateway listens, as soon as it does: a port, or the path of its socket."""
+        ready = place / "ready.json"
         deadline = time.monotonic() + PATIENCE_S
         while not ready.exists():
             if process.poll() is not None or time.monotonic() > deadline:

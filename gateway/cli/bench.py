@@ -1,29 +1,76 @@
 """`tieline bench`: what the gateway adds to a call, measured against a direct connection in the same run.
 
-A shell: `gateway.bench` measures.
+A shell: `gateway.bench` measures, and knows how its figures look.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from math import inf
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.output import NO, CliError, console, examples, print_json
+from gateway.cli.options import JsonOption
+from gateway.cli.output import (
+    BAD_INPUT,
+    INTERRUPTED,
+    NO,
+    CliError,
+    console,
+    counted,
+    examples,
+    tell_error,
+    terminal_width,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from gateway.bench.matrix import Kind
+    from gateway.bench.results import Report
+    from gateway.bench.run import Run, Told
+
+HURRY_AFTER_S = 45.0
+"""After so many seconds the rest is measured as a quick run does, so that it does not take minutes."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(
-        epilog=examples("tieline bench", "tieline bench --size 65536 --json", "tieline bench --check")
+        epilog=examples(
+            "tieline bench",
+            "tieline bench --plot bench.png --csv bench.csv",
+            "tieline bench --only websocket --json",
+            "tieline bench --check",
+        )
     )
     def bench(
         *,
-        size: Annotated[int, typer.Option(help="Bytes of a request.")] = 300,
-        rounds: Annotated[int, typer.Option(help="Rounds; contenders take turns.")] = 25,
-        calls: Annotated[int, typer.Option(help="Calls a round.")] = 60,
+        quick: Annotated[
+            bool, typer.Option("--quick", help="Fewer figures, in a quarter of the time.")
+        ] = False,
+        full: Annotated[
+            bool, typer.Option("--full", help="More figures, measured longer: some minutes.")
+        ] = False,
+        only: Annotated[
+            str | None,
+            typer.Option(
+                metavar="PATTERN",
+                help="Only figures, or budgets, with this in their name or part of the table; or a glob.",
+            ),
+        ] = None,
+        plot: Annotated[
+            Path | None,
+            typer.Option(metavar="FILE", help="Draw a picture, PNG or SVG. Needs the extra `bench`."),
+        ] = None,
+        csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a line a comparison.")] = None,
+        port: Annotated[
+            int, typer.Option(min=0, max=65535, help="Where gateways listen meanwhile; 0 for any port.")
+        ] = 0,
         pinned: Annotated[
             bool, typer.Option(help="Put everything on one processor: the least noise.")
         ] = True,
@@ -41,41 +88,125 @@ def register(app: typer.Typer) -> None:
         budgets: Annotated[
             Path | None, typer.Option(metavar="FILE", help="Budgets; without, those of Tieline itself.")
         ] = None,
-        only: Annotated[
-            str | None,
-            typer.Option(metavar="PATTERN", help="With --check: only budgets with this in their name."),
-        ] = None,
-        json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+        json: JsonOption = False,
     ) -> int:
         """Measure what the gateway adds to a call.
 
-        Compares with a direct connection in the same run: stdio to stdio, recording on.
+        Drives a direct connection and a gateway in turn, over every transport and with what costs something switched
+        on and off, and tells the difference. Takes less than two minutes. Interrupted, it tells what it has.
+
+        Ends with 0 if everything was measured and held, 1 if not, 130 if it was interrupted.
         """
         if check or accept or ratchet:
             from gateway.cli.bench_budgets import check as hold_budgets
 
             return hold_budgets(budgets, only=only, ratchet=ratchet, accept=accept or (), json=json)
-        from gateway.bench.client import BenchError
-        from gateway.bench.measure import Plan, cell_of, measure, pin
-        from gateway.bench.sides import Setup
+        if quick and full:
+            raise CliError("`--quick` and `--full` exclude each other")
+        kind: Kind = "quick" if quick else "full" if full else "usual"
+        _look_ahead(plot, csv)
+        run = _chosen(kind, only, pinned=pinned, port=port)
+        with _progress() as told:
+            report = run.run(told)
+        _tell(report, json=json)
+        return _keep(report, plot, csv)
 
-        if pinned:
-            pin()
-        setup = Setup()
-        cell, plan = cell_of("recording", setup, size=size), Plan(rounds=rounds, calls=calls, tries=1)
+
+def _chosen(kind: Kind, only: str | None, *, pinned: bool, port: int) -> Run:
+    """What is to be measured."""
+    from gateway.bench.matrix import GROUPS, PLANS, chosen, matches, scenes
+    from gateway.bench.run import PROBES, Run
+
+    given, probes = scenes(kind), PROBES[kind]
+    if only is not None:
+        given = chosen(given, only)
+        probes = {name: probe for name, probe in probes.items() if matches(only, name)}
+    if not given and not probes:
+        names = ", ".join((*GROUPS, *PROBES["usual"]))
+        raise CliError(f"`--only {only}` matches no figure", hint=f"Parts of the table are {names}")
+    return Run(
+        given,
+        probes,
+        PLANS[kind],
+        pinned=pinned,
+        port=port,
+        hurry_after_s=inf if kind == "full" else HURRY_AFTER_S,
+    )
+
+
+def _look_ahead(plot: Path | None, csv: Path | None) -> None:
+    """Say before anything is measured what would keep the results from being written."""
+    from gateway.bench.chart import ENDINGS, need_matplotlib
+    from gateway.bench.client import BenchError
+
+    if plot is not None:
+        if plot.suffix.lower() not in ENDINGS:
+            raise CliError(f"`{plot}` is no picture: its name must end with {' or '.join(ENDINGS)}")
         try:
-            found = measure(cell, setup, plan)
+            need_matplotlib()
         except BenchError as error:
-            raise CliError(str(error), code=NO) from error
-        if json:
-            print_json(found)
-        else:
-            direct, gateway = found.direct, found.gateway
-            console().print(
-                f"direct    p50 {direct.p50_us} µs  p99 {direct.p99_us} µs  {direct.calls_per_s:,} calls/s"
-            )
-            console().print(
-                f"recording p50 {gateway.p50_us} µs  p99 {gateway.p99_us} µs  {gateway.calls_per_s:,} calls/s"
-            )
-            console().print(f"added: {found.added_p50_us} µs, {found.ratio} times the direct call")
-        return 0
+            hint = "Install Tieline with the extra `bench`; without `--plot` there are bars in the terminal"
+            raise CliError(str(error), hint=hint) from error
+    for path in (plot, csv):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise CliError(f"`{path}` cannot be written: there is no folder `{path.parent}`", code=BAD_INPUT)
+
+
+@contextmanager
+def _progress() -> Generator[Told]:
+    """A bar on stderr where that is a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(
+        *columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as bar:
+        task = bar.add_task("")
+
+        def told(name: str, done: int, of: int) -> None:
+            bar.update(task, description=name, completed=done, total=of)
+
+        yield told
+
+
+def _tell(report: Report, *, json: bool) -> None:
+    """Print a report."""
+    from gateway.bench.results import encode
+    from gateway.bench.table import bars, sentences, tables
+
+    if json:
+        sys.stdout.write(encode(report).decode())
+        return
+    out = console()
+    if report.comparisons:
+        for line in (*tables(report, terminal_width()), "", *bars(report), ""):
+            out.print(line)
+    for line in sentences(report):
+        out.print(line, markup=False)
+
+
+def _keep(report: Report, plot: Path | None, csv: Path | None) -> int:
+    """Write the files that were asked for, and say how it ended; return the exit code."""
+    from gateway.bench.table import csv_of
+
+    if csv is not None:
+        write_file(csv, csv_of(report))
+    if plot is not None:
+        from gateway.bench.chart import draw
+
+        try:
+            draw(report, plot)
+        except OSError as error:
+            raise CliError(f"`{plot}` cannot be written: {error.strerror}", code=BAD_INPUT) from error
+    if not report.is_complete:
+        done = counted(len(report.comparisons) + len(report.probes), "figure")
+        files = "".join(f", `{path}` has them" for path in (csv, plot) if path is not None)
+        tell_error(f"interrupted: {done} had been measured and are told{files}")
+        return INTERRUPTED
+    if report.skipped:
+        first = report.skipped[0]
+        tell_error(
+            f"{counted(len(report.skipped), 'figure')} could not be measured: {first.name}: {first.why}"
+        )
+        return NO
+    return 0

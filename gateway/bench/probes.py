@@ -1,0 +1,122 @@
+"""Figures that are no comparison of calls: start-up, the lag of the event loop, waits while nothing happens, opening.
+
+Each probe is a function that returns a `Probe` and raises `BenchError` where it cannot be measured. A gateway is looked
+at from outside, by what it answers and what the kernel counts.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.bench import counters
+from gateway.bench.client import PING, BenchError
+from gateway.bench.corpus import frames_of
+from gateway.bench.measure import unpinned
+from gateway.bench.results import Probe
+from gateway.bench.rounds import percentile
+from gateway.bench.setup import Setup
+from gateway.bench.sides import Side, Sides
+from recordings.lookup import open_lookup
+from recordings.reader import open_recording
+from recordings.store import Recorder
+
+MIB = 1024 * 1024
+LAG_GOAL_MS = 5.0
+OPEN_GOAL_MS = 5.0
+START_GOAL_MS = 60.0
+STARTS = 5
+IDLE_S = 2.0
+PINGS = 1000
+
+
+def start_up() -> Probe:
+    """How long from the start of a gateway, stdio to stdio with recording, to the answer of the first `tools/list`."""
+    times: list[float] = []
+    bare: list[float] = []
+    for _ in range(STARTS):
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        bare.append((time.perf_counter() - begun) * 1000)
+        with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides:
+            times.append(sides.gateway(Setup()).start_ms)
+    note = f"best of {STARTS}; an empty Python starts in {min(bare):.0f} ms"
+    return Probe(
+        name="start to first tools/list", value=round(min(times), 1), unit="ms", note=note, goal=START_GOAL_MS
+    )
+
+
+def lag() -> Probe:
+    """How long a `ping` to the gateway takes while another client has bodies of 1 MiB recorded without a pause.
+
+    A gateway whose event loop is held up answers late. The time of the ping itself and of processes that want the same
+    processors is in it: the lag is at most so much.
+    """
+    with (
+        unpinned(),
+        tempfile.TemporaryDirectory(prefix="tieline-bench-") as name,
+        Sides(Path(name)) as sides,
+    ):
+        gateway = sides.gateway(Setup(north="unix"))
+        alone = percentile(sorted(gateway.client.time(gateway.client.prepare(PING, PINGS))), 0.99) / 1e6
+        with sides.flood(gateway, MIB) as flood:
+            times = sorted(gateway.client.time(gateway.client.prepare(PING, PINGS)))
+            if flood.poll() is not None:
+                raise BenchError("the client that sends 1 MiB bodies has ended early")
+    value = percentile(times, 0.99) / 1e6
+    note = f"p99 of {PINGS} pings to the gateway; {alone:.2f} ms without the bodies"
+    return Probe(
+        name="lag while 1 MiB bodies are recorded",
+        value=round(value, 2),
+        unit="ms",
+        note=note,
+        goal=LAG_GOAL_MS,
+    )
+
+
+def idle(side: Side, peers: int) -> Probe:
+    """How often an idle gateway wakes up, in two seconds."""
+    before, used = counters.switches(side.pid), counters.cpu_ns(side.pid)
+    if before is None or used is None:
+        raise BenchError("the system does not count the waits of a process")
+    time.sleep(IDLE_S)
+    after, then = counters.switches(side.pid), counters.cpu_ns(side.pid)
+    if after is None or then is None:
+        raise BenchError("the gateway ended while it was idle")
+    note = f"in {IDLE_S:.0f} s; {(then - used) / 1000:.0f} µs of processor time"
+    return Probe(
+        name=f"wake-ups with {peers} idle servers",
+        value=after[0] - before[0],
+        unit="",
+        note=note,
+        goal=0,
+    )
+
+
+def opening(calls: int, progress: Callable[[int, int], None] | None = None) -> Probe:
+    """How long a sealed recording of so many calls takes to open with its indexes, and to give one frame."""
+    with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name:
+        path = Path(name) / "recording"
+        with Recorder(path, durability="os") as recorder:
+            for frame in frames_of(2 * calls):
+                recorder.append(frame)
+                if progress is not None and frame.seq % 5000 == 0:
+                    progress(frame.seq, 2 * calls)
+            recorder.seal()
+        times: list[float] = []
+        for _ in range(5):
+            begun = time.perf_counter()
+            open_lookup(open_recording(path)).row(calls)
+            times.append((time.perf_counter() - begun) * 1000)
+    note = "sealed, with its indexes; best of 5"
+    return Probe(
+        name=f"open a recording of {calls:,} calls",
+        value=round(min(times), 2),
+        unit="ms",
+        note=note,
+        goal=OPEN_GOAL_MS,
+    )
