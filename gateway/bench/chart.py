@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from gateway.bench.client import BenchError
 from gateway.bench.results import Comparison, Report
 from gateway.bench.table import base_of, in_group, label
@@ -139,14 +141,18 @@ def _lines(axes: Axes, report: Report) -> None:
     axes.grid(axis="y", color="#eeeeee")
 
 
+def _is_like(each: Comparison, base: Comparison) -> bool:
+    """Whether the two differ in the number of calls in flight alone."""
+    cell = replace(each.cell, in_flight=base.cell.in_flight, name=base.cell.name, group=base.cell.group)
+    return cell == base.cell
+
+
 def _rates(axes: Axes, report: Report) -> None:
     """Calls a second, by how many are made at a time."""
     base = base_of(report)
-    size = base.cell.size if base is not None else 0
-    found = [
-        each for each in in_group(report, "flight") if each.cell.size == size and each.gateway.calls_per_s
-    ]
+    found = [each for each in in_group(report, "flight") if base is not None and _is_like(each, base)]
     found += [base] if base is not None and found else []
+    found = [each for each in found if each.gateway.calls_per_s]
     found.sort(key=lambda each: each.cell.in_flight)
     _style(axes, "Calls a second by how many are open at a time, recording", is_empty=not found)
     if not found:

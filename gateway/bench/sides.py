@@ -108,6 +108,14 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
         command = [*under, *TIELINE, "run", str(path), *(["--stdio"] if setup.north == "stdio" else ready)]
         return self._served("gateway", command, setup.north, place)
 
+    def command(self, name: str, command: list[str]) -> Side:
+        """Start another program that serves MCP on stdio, and connect to it.
+
+        Raises:
+            BenchError: If it does not start, or does not answer.
+        """
+        return self._served(name, command, "stdio", self._place())
+
     def replay(self, recording: Path, north: North) -> Side:
         """Start a replay in the place of the server, and connect to it.
 

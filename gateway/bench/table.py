@@ -24,10 +24,10 @@ COLUMNS = (
     ("p95", 8, 0),
     ("p99", 8, 0),
     ("x direct", 10, 0),
-    ("calls/s", 10, 0),
-    ("CPU", 9, 1),
-    ("MiB", 6, 2),
-    ("start ms", 10, 3),
+    ("calls/s", 10, 1),
+    ("CPU", 9, 2),
+    ("MiB", 6, 3),
+    ("start ms", 10, 4),
 )
 """Heads, widths, and how early each is left out where a terminal is narrow; 0 is never."""
 NAME = 24
@@ -43,12 +43,11 @@ def label(cell: Cell) -> str:
     """What a cell is called in its part of the table."""
     way = f"{cell.north} {ARROW} {cell.south}"
     size = "64 KiB" if cell.size == LARGE else f"{cell.size} B"
-    if cell.group == "transports":
-        return way
-    if cell.group == "large":
+    if cell.group in ("transports", "large"):
         return f"{way}{_with(cell)}"
     if cell.group == "flight":
-        return f"{cell.in_flight} at a time, {size}"
+        other = "" if (cell.north, cell.south) == ("stdio", "stdio") else f"{way}, "
+        return f"{other}{cell.in_flight} at a time, {size}{_with(cell)}"
     if cell.group == "replay":
         return f"over {cell.north}"
     options = [option for option in cell.options if option != "recording"]
