@@ -1,8 +1,8 @@
-"""Draws the pictures of the documents: real runs of `tieline demo`, `tieline-lsp` and `tieline-editor`, in a terminal.
+"""Draws the pictures of the documents: real runs of `tieline demo` and of our peers, as a terminal shows them.
 
-`make picture` runs them and writes `demo.svg`, `language-servers.svg` and `editor.svg` in `docs/images`. Nothing in
-them is made up but the place of the demo's directory and of the editor's socket, which are others in each run, and the
-end of lines that are longer than the picture is wide.
+`make picture` runs them and writes `demo.svg`, `language-servers.svg`, `databases.svg` and `editor.svg` in
+`docs/images`. Nothing in them is made up but the place of the demo's directory and of the editor's socket, which are
+others in each run, and the end of lines that are longer than the picture is wide.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from adapters.database.sample import create
 from tests.adapters.editor.kit import person
 from tests.adapters.editor.screen import Screen
 
@@ -39,6 +40,16 @@ ASKED = (
     "rename symbol=Basket.total new_name=sum",
 )
 """What the page about language servers asks, in the picture's order."""
+DATABASES = IMAGES / "databases.svg"
+SHOP = "tieline-database --url sqlite:///shop.db "
+ASKED_SHOP = (
+    "ask schema table='order*'",
+    "ask query sql='SELECT * FROM revenue ORDER BY cents DESC' max_rows=3",
+    "ask query sql='DELETE FROM order_lines'",
+    "ask query sql='SELECT nam FROM products'",
+    "--writable ask execute sql='DELETE FROM order_lines WHERE quantity > 3' commit=false",
+)
+"""What the page about databases asks, in the picture's order."""
 WIDTH = 112
 LAST = re.compile(r"^\d+ frames in ")
 """The line after which something is left out: the tables there would make the picture twice as high."""
@@ -156,6 +167,28 @@ def edited(screen: Screen, printed: str) -> str:
     return terminal("nvim", [nvim, (proposal().splitlines()[-1], shown)], "editor")
 
 
+def query(directory: Path) -> list[tuple[str, str]]:
+    """Ask what the page about databases asks, of the sample; each command with what it prints."""
+    create(str(directory / "shop.db"))
+    program = Path(sys.executable).with_name("tieline-database")
+    found: list[tuple[str, str]] = []
+    for words in ASKED_SHOP:
+        command = [program, *shlex.split(SHOP + words)[1:]]
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, timeout=120, check=False
+        )
+        found.append((words, done.stdout + done.stderr))
+    return found
+
+
+def queried(answers: list[tuple[str, str]]) -> str:
+    """Return the picture of what was asked of a database."""
+    shown = [
+        (SHOP + words, [Text(line) for line in out.expandtabs(12).splitlines()]) for words, out in answers
+    ]
+    return terminal("tieline-database", shown, "databases")
+
+
 def _colour(line: str) -> str:
     """A patch in its usual colours."""
     if line.startswith(("+++", "---", "diff ")):
@@ -183,7 +216,11 @@ def main() -> None:
     """Write the pictures."""
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place) / "demo"
-        pictures = {PICTURE: drawn(run(directory), directory), LANGUAGE_SERVERS: asked(ask(Path(place)))}
+        pictures = {
+            PICTURE: drawn(run(directory), directory),
+            LANGUAGE_SERVERS: asked(ask(Path(place))),
+            DATABASES: queried(query(Path(place))),
+        }
     with tempfile.TemporaryDirectory() as place:
         screen = Screen(WIDTH, 26)
         pictures[EDITOR] = edited(screen, asyncio.run(propose(Path(place), screen, ":w<CR>")))

@@ -28,7 +28,7 @@ from gateway.cli import output
 from gateway.cli.main import application, main
 from gateway.config import parse
 from gateway.protocol import mcp
-from tests.picture import drawn
+from tests.picture import ASKED_SHOP, SHOP, drawn
 from tests.processes.gateway_kit import program
 from tests.reference_pages import PAGES, REFERENCE
 
@@ -261,6 +261,44 @@ def test_the_picture_is_drawn_from_the_output_of_the_demo(tmp_path: Path) -> Non
     assert "97 frames in 8 s" in shown
     assert "not shown" not in shown
     assert str(tmp_path) not in shown
+
+
+DATABASES = (ROOT / "docs" / "howto" / "databases.md").read_text()
+DATABASE_COMMANDS = re.findall(r"^((?:python -m adapters|tieline-database --url).*)$", DATABASES, re.M)
+
+
+def test_the_two_minutes_with_a_database_go_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    printed: list[str] = []
+    for line in DATABASE_COMMANDS:
+        words = shlex.split(line, comments=True)
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+        assert (done.returncode == 1) == line.endswith("# fails"), (line, done.stderr)
+        printed.append(done.stdout + done.stderr)
+    assert len(printed) == 7
+    assert "orders(id INTEGER, customer_id INTEGER" in printed[1]
+    assert "(more: rows limit, cursor 3." in printed[2]
+    assert "not authorized (this connection only reads)" in printed[3]
+    assert "hint: no column nam in products(id, name, price_cents)" in printed[4]
+    assert "orders_by_customer" in printed[5]
+    assert printed[6] == "2500 rows would change in shop\n"
+
+
+def test_the_picture_of_the_page_about_databases_shows_what_its_commands_print() -> None:
+    shown = html.unescape((ROOT / "docs" / "images" / "databases.svg").read_text()).replace("\xa0", " ")
+    for asked in ASKED_SHOP:
+        assert any(asked in command for command in DATABASE_COMMANDS)
+        assert (SHOP + asked)[:110] in shown
+    for part in (
+        "Whistle",
+        "cursor 3.",
+        "this connection only reads",
+        "hint: no column nam",
+        "2500 rows would change",
+    ):
+        assert part in shown
 
 
 FILES = Path(sys.executable).with_name("tieline-files")

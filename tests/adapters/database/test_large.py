@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import psutil
-import psycopg
-import pymysql
 import pytest
 
 from adapters.database.__main__ import TEMPLATE, build
 from adapters.database.opening import open_url
 from tests import debian
-from tests.adapters.database.servers import mariadb, postgres
+from tests.adapters.database.wide import ROWS, wide
 from tests.adapters.kit_client import connected, data, run
 
 MANY = 3000
-MADE = "".join(f"CREATE TABLE t{index:05} (id INTEGER, x INTEGER);" for index in range(MANY))
-ROWS = {
-    "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {rows})"
-    " SELECT i, replace(hex(zeroblob({bytes} / 2)), '0', 'x') FROM n",
-    "duckdb": "SELECT i, repeat('x', {bytes}) FROM range({rows}) r(i)",
-    "postgres": "SELECT i, repeat('x', {bytes}) FROM generate_series(1, {rows}) i",
-    "mariadb": "SELECT seq, REPEAT('x', {bytes}) FROM seq_1_to_{rows}",
-}
 BYTES = {"postgres": 2000}
 """Of a row, elsewhere 600: one engine shows that 200 MB pass, the others that memory does not grow with a result."""
 ENGINES = [
@@ -45,32 +33,8 @@ ENGINES = [
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
     """An engine's name, and the URL of a database with three thousand tables."""
-    name: str = request.param
-    folder = tmp_path_factory.mktemp(name)
-    if name == "sqlite":
-        base = sqlite3.connect(folder / "wide.db")
-        base.executescript(f"BEGIN; {MADE} COMMIT;")
-        base.close()
-        yield name, f"sqlite:///{folder}/wide.db"
-    elif name == "duckdb":
-        with duckdb.connect(str(folder / "wide.duckdb")) as made:
-            made.execute(f"BEGIN; {MADE} COMMIT;")
-        yield name, f"duckdb:///{folder}/wide.duckdb"
-    elif name == "postgres":
-        with postgres() as server:
-            with psycopg.connect(host=server.socket, user="app", dbname="postgres") as connection:
-                connection.execute(MADE.encode())
-            yield name, f"wide=postgres://app@/postgres?host={server.socket}"
-    else:
-        with mariadb() as socket:
-            connection = pymysql.connect(unix_socket=socket, user="root")
-            with connection.cursor() as cursor:
-                cursor.execute("CREATE DATABASE wide")
-                cursor.execute("USE wide")
-                for sql in MADE.split(";")[:-1]:
-                    cursor.execute(f"{sql} ENGINE=MEMORY")  # without a file of its own for each
-            connection.close()
-            yield name, f"mariadb://root@/wide?host={socket}"
+    with wide(request.param, tmp_path_factory.mktemp(request.param), MANY) as found:
+        yield request.param, found.url
 
 
 @pytest.mark.timeout(150)
@@ -114,7 +78,7 @@ def test_a_result_of_a_hundred_thousand_rows_takes_as_much_memory_as_a_tenth_of_
     engine: tuple[str, str], tmp_path: Path
 ) -> None:
     name, url = engine
-    wide = BYTES.get(name, 600)
+    width = BYTES.get(name, 600)
     heard: list[float] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
@@ -125,10 +89,10 @@ def test_a_result_of_a_hundred_thousand_rows_takes_as_much_memory_as_a_tenth_of_
         async with connected("legacy", "adapters.database", *options) as client:
 
             async def export(rows: int) -> int:
-                sql = ROWS[name].format(rows=rows, bytes=wide)
+                sql = ROWS[name].format(rows=rows, bytes=width)
                 asked = {"sql": sql, "file": f"{rows}.csv"}
                 told = data(await client.call_tool("export", asked, progress_callback=report))
-                assert (told["rows"], told["bytes"] > rows * wide) == (rows, True)
+                assert (told["rows"], told["bytes"] > rows * width) == (rows, True)
                 return told["bytes"]
 
             await export(10_000)
