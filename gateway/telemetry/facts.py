@@ -36,6 +36,7 @@ PI: Final = b'"io.tieline/pi"'
 HOST_CALL: Final = "pi/host_call"
 EVENT_HOOK: Final = "pi/event_hook"
 
+_SHORT: Final = 128
 _WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
 
 
@@ -161,20 +162,21 @@ def facts_of(frame: Frame, body: bytes, *, hashed: bool) -> Facts:
 
     Never raises for what a message holds: what cannot be read is left out.
     """
+    id_ = frame.id
     facts = Facts(
         seq=frame.seq,
         at=frame.at,
         kind=frame.kind,
         way=frame.way or "",
-        peer=clean(frame.peer or ""),
+        peer=_short(frame.peer),
         life=frame.life,
-        lane=clean(frame.lane or ""),
-        id=None if frame.id is UNSET or frame.id is None else clean(str(frame.id)),
+        lane=_short(frame.lane),
+        id=None if id_ is UNSET or id_ is None else str(id_) if id_.__class__ is int else _short(str(id_)),
         re=frame.re,
         parent=frame.parent,
         op=frame.op,
-        method=clean(frame.method or ""),
-        name=clean(frame.name or ""),
+        method=_short(frame.method),
+        name=_short(frame.name),
         is_own="synthetic" in frame.flags,
         size=len(body),
     )
@@ -193,6 +195,11 @@ def facts_of(frame: Frame, body: bytes, *, hashed: bool) -> Facts:
         # A message of another shape than its method's: its frame still counts.
         return facts
     return facts
+
+
+def _short(name: str | None) -> str:
+    """As `clean`, for what is seldom there, or long, or marked."""
+    return "" if not name else name if len(name) <= _SHORT and "[" not in name else clean(name)
 
 
 def _read_request(facts: Facts, frame: Frame, body: bytes, *, hashed: bool) -> None:

@@ -86,6 +86,8 @@ class Telemetry:
         self.spans_dropped = 0
         instance = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
         self.otlp = otlp or (_otlp(config, instance, started) if settings.otlp_endpoint else None)
+        self._counts = settings.prometheus is not None or self.otlp is not None
+        """Whether anybody can read how long operations took."""
         self.logs = _logs(config, environ)
         self.writer = Writer(
             scenario_id=settings.scenario_id,
@@ -146,7 +148,8 @@ class Telemetry:
 
     def told(self, operation: Operation, place: Place, scene: Scene) -> None:
         """An operation has ended."""
-        self.metrics.ended(operation, place)
+        if self._counts:
+            self.metrics.ended(operation, place)
         if self.otlp is None:
             return
         if len(self._spans) >= MOST_SPANS:

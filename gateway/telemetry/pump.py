@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+import msgspec
 from msgspec import Raw
 
 from gateway.telemetry.facts import BIG_BYTES, Facts, facts_of
@@ -32,12 +33,24 @@ MOST_ITEMS = 50_000
 MOST_BYTES = 64 * 1024 * 1024
 """Bytes of bodies, of all sessions together, that may wait."""
 CLOSE_S = 5.0
+MOST_NAMES = 4096
+
+_encode = msgspec.json.Encoder().encode
 
 WITH_BODY = frozenset(("request", "response", "error"))
 
 
 class Redacts(Protocol):
     """What is asked of a redactor."""
+
+    @property
+    def generation(self) -> int:
+        """Changes whenever there is more that is a secret."""
+        ...
+
+    def suspects(self, data: bytes) -> bool:
+        """Whether these bytes may hold a secret; never wrong the other way."""
+        ...
 
     def frame(self, frame: Frame) -> Frame:
         """The frame without its secrets."""
@@ -98,6 +111,9 @@ class Pump:
     def __init__(self, redactor: Redacts, *, hashed: bool, flush: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._redactor = redactor
+        self._harmless: set[tuple[object, ...]] = set()
+        """Names of frames that hold no secret, so far as was known at `_generation`."""
+        self._generation = -1
         self._hashed = hashed
         self._flush = flush
         self._due: asyncio.TimerHandle | None = None
@@ -179,8 +195,29 @@ class Pump:
         seq, at, kind, way, body, rest = item
         raw = Raw(body) if body else NO_BODY
         frame = Frame(seq=seq, at=at, kind=kind, way=way, body=raw, **rest)  # pyright: ignore[reportArgumentType]
-        frame = self._redactor.frame(frame)
+        if self._may_hold_secrets(frame, body):
+            frame = self._redactor.frame(frame)
         return facts_of(frame, bytes(frame.body), hashed=self._hashed)
+
+    def _may_hold_secrets(self, frame: Frame, body: bytes) -> bool:
+        """Look at a frame as a whole, and at its names once: most have none, and to look at each part costs more."""
+        redactor = self._redactor
+        if redactor.generation != self._generation:
+            self._harmless = set()
+            self._generation = redactor.generation
+        names = (
+            frame.peer,
+            frame.lane,
+            frame.method,
+            frame.name,
+            frame.id if isinstance(frame.id, str) else None,
+        )
+        if names not in self._harmless:
+            if any(redactor.suspects(_text(name)) for name in names if name):
+                return True
+            if len(self._harmless) < MOST_NAMES:
+                self._harmless.add(names)
+        return redactor.suspects(body) or (frame.x is not None and redactor.suspects(_encode(frame.x)))
 
     def _read_aside(self, stream: Stream, item: Item) -> None:
         stream.is_waiting = True
@@ -230,3 +267,7 @@ class Pump:
             stream.items.clear()
             self._finish(stream)
         self._flush_now()
+
+
+def _text(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")

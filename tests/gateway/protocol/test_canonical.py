@@ -144,3 +144,34 @@ def test_a_value_nested_without_end_is_refused() -> None:
 
 def test_absent_params_are_null() -> None:
     assert params_hash("ping", b"") == params_hash("ping", b"null") != params_hash("ping", b"{}")
+
+
+TEXTS = st.sampled_from(
+    [
+        '{"a":1,"a":2}', '{"b":"\\u003a","b":1}', '{"b":1.0}', '{"n":-0}', '{"n":1e400}', '{"n":12345678901234567890}',
+        '{"t":"\\ud800"}', '{"t":"é","s":"\\u00e9"}', '[1,2,{"z":null,"a":true}]', "nonsense", "",
+        '{"n":9007199254740993}',
+    ]
+)  # fmt: skip
+
+
+@given(
+    st.text(max_size=6),
+    TEXTS | JSON.map(json.dumps) | JSON.map(lambda v: json.dumps(v, indent=1)),
+)
+def test_the_quick_hash_is_the_hash_of_the_canonical_form_and_fails_where_that_does(
+    method: str, params: str
+) -> None:
+    data = params.encode()
+
+    def plain() -> str:
+        value = parse(data) if data else None
+        return hashlib.sha256(canonical({"method": method, "params": value})).hexdigest()
+
+    found: list[str] = []
+    for way in (plain, lambda: params_hash(method, data)):
+        try:
+            found.append(way())
+        except NotCanonicalError:
+            found.append("none")
+    assert found[0] == found[1]

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.telemetry import pump as subject
@@ -16,6 +17,11 @@ from recordings.frame import Frame
 
 
 class Plain:
+    generation = 0
+
+    def suspects(self, data: bytes) -> bool:
+        return False
+
     def frame(self, frame: Frame) -> Frame:
         return frame
 
@@ -158,3 +164,36 @@ def test_jobs_aside_run_in_order_and_one_that_fails_is_told() -> None:
     assert aside.close(10)
     assert done == [0, 1, 2, 3, 4, 5]
     assert [str(fault) for fault in faults] == ["no"]
+
+
+class Marking(Plain):
+    """A redactor that knows one secret, and later another one."""
+
+    def __init__(self) -> None:
+        self.secret = b"first"
+
+    def suspects(self, data: bytes) -> bool:
+        return self.secret in data
+
+    def frame(self, frame: Frame) -> Frame:
+        return msgspec.structs.replace(frame, name="hidden")
+
+
+def test_only_frames_that_may_hold_a_secret_are_looked_into_and_names_again_once_there_are_more() -> None:
+    async def play() -> None:
+        redactor, kept = Marking(), Kept()
+        pump = Pump(redactor, hashed=False, flush=lambda: None)
+        stream = pump.stream(kept)
+
+        def put(name: str, body: bytes = b"{}", **more: Any) -> str:
+            stream.put((0, 0, "request", "core>", body, {"name": name, "method": "tools/call", **more}))
+            pump.drain(float("inf"))
+            return kept.facts[-1].name
+
+        assert put("second") == "second"
+        assert [put("first"), put("x", b'{"a":"first"}'), put("y", x={"a": "first"})] == ["hidden"] * 3
+        redactor.secret, redactor.generation = b"second", 1
+        assert [put("second"), put("first")] == ["hidden", "first"]
+        await pump.close()
+
+    asyncio.run(play())
