@@ -88,6 +88,13 @@ def register(app: typer.Typer) -> None:
         budgets: Annotated[
             Path | None, typer.Option(metavar="FILE", help="Budgets; without, those of Tieline itself.")
         ] = None,
+        goals: Annotated[
+            bool, typer.Option("--goals", help="Say of each goal whether it is met, and by how much not.")
+        ] = False,
+        peers: Annotated[
+            Path | None,
+            typer.Option(metavar="FILE", help="With --goals: what a comparison with other gateways left."),
+        ] = None,
         json: JsonOption = False,
     ) -> int:
         """Measure what the gateway adds to a call.
@@ -101,6 +108,10 @@ def register(app: typer.Typer) -> None:
             from gateway.cli.bench_budgets import check as hold_budgets
 
             return hold_budgets(budgets, only=only, ratchet=ratchet, accept=accept or (), json=json)
+        if goals:
+            from gateway.cli.bench_budgets import goals as judge_goals
+
+            return judge_goals(peers, json=json)
         if quick and full:
             raise CliError("`--quick` and `--full` exclude each other")
         kind: Kind = "quick" if quick else "full" if full else "usual"

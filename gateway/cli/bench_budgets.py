@@ -43,6 +43,9 @@ PLACES = (
 )
 """Where the budgets lie: in a clone, and where a wheel was installed."""
 
+PEERS = Path(__file__).parents[2] / "loadtest" / "peers" / "results.json"
+"""What a comparison with other gateways leaves, in a clone."""
+
 
 def check(
     path: Path | None,
@@ -191,3 +194,45 @@ def _tell(
         tell_error(told(finding))
     if lost := broken(findings):
         console(stderr=True).print(f"{counted(len(lost), 'budget')} of {len(findings)} broken", markup=False)
+
+
+def goals(peers: Path | None, *, json: bool = False) -> int:
+    """Measure what the goals speak of and print a verdict about each; return 0 whatever it is.
+
+    `peers` is what a comparison with other gateways left.
+
+    Raises:
+        CliError: If `peers` cannot be used, or nothing can be measured.
+    """
+    from gateway.bench.checking import FURTHER_PROBES, PROBES, gather
+    from gateway.bench.client import BenchError
+    from gateway.bench.goals import judge, peer_figures, wanted
+
+    theirs: dict[str, float] = {}
+    peers = peers or (PEERS if PEERS.is_file() else None)
+    if peers is not None:
+        try:
+            theirs = peer_figures(peers.read_bytes())
+        except OSError as error:
+            raise CliError(f"`{peers}` cannot be read: {error.strerror}", code=BAD_INPUT) from error
+        except ValueError as error:
+            raise CliError(f"`{peers}` {error}", code=BAD_INPUT) from error
+    probes = (*PROBES, *FURTHER_PROBES)
+    figures: dict[str, float] = {}
+    skipped: dict[str, str] = {}
+    for probe in probes:
+        # One that fails costs its own goals their verdict, and no other.
+        try:
+            found = gather(wanted(), say=lambda told: tell_progress(f"{told} …"), probes=[probe])
+        except BenchError as error:
+            skipped |= dict.fromkeys(probe.names, str(error))
+        else:
+            figures |= found.figures
+            skipped |= found.skipped
+    judged = judge({**figures, **theirs}, skipped)
+    if json:
+        print_json({"goals": judged, "figures": figures, "peers": theirs, "skipped": skipped})
+    else:
+        rows = [(each.name, each.what, each.goal, each.measured, each.verdict, each.why) for each in judged]
+        console().print(table(("", "what", "goal", "measured", "verdict", "why"), rows))
+    return DONE

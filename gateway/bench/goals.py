@@ -1,0 +1,272 @@
+"""The goals G1 to G18: what the gateway is meant to cost, and what a run says about each. Pure.
+
+A goal is made of conditions on figures, named as in the file of budgets. It is met where all of them hold, missed
+where one does not, and not measured where a figure is missing and none of the others speaks against it. What a budget
+may be before a gate fails is in that file; here stands what is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from gateway.bench.budgets import number
+
+Sign: TypeAlias = Literal["<=", ">=", "=="]
+Verdict: TypeAlias = Literal["met", "missed", "not measured"]
+PEERS = "python -m loadtest.peers"
+"""The command that compares with other gateways, and leaves what it found where `--peers` finds it."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """What one figure must be."""
+
+    figure: str
+    sign: Sign
+    wanted: float
+    unit: str
+    near: float = 0.0
+    """How far from it still counts as equal."""
+
+    def holds(self, value: float) -> bool:
+        """Whether a figure is what is wanted."""
+        if self.sign == "<=":
+            return value <= self.wanted
+        return value >= self.wanted if self.sign == ">=" else abs(value - self.wanted) <= self.near
+
+    def __str__(self) -> str:
+        sign = {"<=": "≤", ">=": "≥", "==": "="}[self.sign]
+        return f"{sign} {number(self.wanted)} {self.unit}"
+
+
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
+    """One goal. `held_by` names what holds it instead of a figure, or besides: a test, a command."""
+
+    number: int
+    what: str
+    conditions: tuple[Condition, ...] = ()
+    held_by: str = ""
+    unmeasured: str = ""
+    """Why no command of ours can measure it, where that is so."""
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run says about a goal."""
+
+    name: str
+    what: str
+    goal: str
+    measured: str
+    verdict: Verdict
+    why: str
+    """What is missed and by how much, what is missing, or what holds it. May be empty."""
+
+
+def least(figure: str, wanted: float, unit: str) -> Condition:
+    """At least so much."""
+    return Condition(figure, ">=", wanted, unit)
+
+
+def most(figure: str, wanted: float, unit: str) -> Condition:
+    """At most so much."""
+    return Condition(figure, "<=", wanted, unit)
+
+
+GOALS = (
+    Goal(
+        number=1,
+        what="recording: median added to a call",
+        conditions=(
+            most("no-extensions-us", 30, "µs"),
+            most("no-extensions-p50", 3.5, "direct calls"),
+            least("peers.mcp-sdk", 25, "x below the SDK's proxy"),
+            least("peers.fastmcp", 40, "x below FastMCP's"),
+            least("peers.mcp-rec", 1.2, "x below mcp-rec"),
+        ),
+    ),
+    Goal(
+        number=2,
+        what="everything on: median added to a call",
+        conditions=(most("everything-us", 45, "µs"), most("everything-p50", 5.5, "direct calls")),
+    ),
+    Goal(
+        number=3,
+        what="everything on: 99th percentile added, in the round where it was least",
+        conditions=(most("everything-p99-us", 200, "µs"), most("everything-p95-ms", 2, "ms at p95")),
+    ),
+    Goal(number=4, what="near a gateway in C", unmeasured="needs a gateway in C with the same duties"),
+    Goal(
+        number=5,
+        what="instructions of a call, the whole process",
+        conditions=(
+            most("record-instructions", 65_000, "recording"),
+            most("everything-instructions", 120_000, "everything on"),
+        ),
+    ),
+    Goal(
+        number=6,
+        what="system calls of a call, on one thread",
+        conditions=(
+            Condition("record-syscalls", "==", 8, "recording", 0.1),
+            most("record-waits", 1, "waits"),
+        ),
+    ),
+    Goal(
+        number=7,
+        what="calls/s with 64 in flight",
+        conditions=(
+            least("record-calls-per-s", 80_000, "recording"),
+            least("everything-calls-per-s", 45_000, "everything on"),
+        ),
+    ),
+    Goal(
+        number=8,
+        what="64 KiB both ways: median added to a call",
+        conditions=(
+            most("large-us", 300, "µs"),
+            most("everything-large-us", 400, "µs everything on"),
+            most("large-ratio", 3.5, "direct calls"),
+        ),
+    ),
+    Goal(
+        number=9,
+        what="start to the first tools/list",
+        conditions=(most("start-ms", 60, "ms"), most("start-ratio", 5, "x an empty Python")),
+    ),
+    Goal(
+        number=10,
+        what="memory",
+        conditions=(
+            most("record-rss-mib", 24, "MiB"),
+            most("everything-rss-mib", 40, "MiB everything on"),
+            most("idle-peer-kib", 8, "KiB an idle peer"),
+            most("record-rss-slope", 50, "B a call"),
+            most("everything-rss-slope", 50, "B a call everything on"),
+        ),
+    ),
+    Goal(
+        number=11, what="a call past 50 peers, over one past one", conditions=(most("peers-ratio", 1.1, "x"),)
+    ),
+    Goal(
+        number=12,
+        what="hooks: median added to a call",
+        conditions=(
+            most("hooks-100-us", 5, "µs by 99 no-op hooks"),
+            most("asked-us", 25, "µs by a process that is asked"),
+        ),
+    ),
+    Goal(
+        number=13,
+        what="nothing recorded: added, over forwarding bytes that nobody reads",
+        conditions=(most("forwarding-ratio", 1.2, "x"),),
+    ),
+    Goal(
+        number=14,
+        what="a replayed call",
+        conditions=(
+            most("replay-ratio", 1.4, "direct calls long"),
+            least("replay-calls-per-s", 200_000, "calls/s"),
+        ),
+    ),
+    Goal(
+        number=15,
+        what="opening a recording",
+        conditions=(most("opening-ms", 5, "ms for 20,000 calls"), most("opening-ratio", 3, "x one of 1,000")),
+        held_by="`python -m loadtest.opening` opens a million frames",
+    ),
+    Goal(
+        number=16,
+        what="size of a recording",
+        conditions=(
+            most("frame-bytes", 64, "B a frame"),
+            most("sealed-share", 0.2, "of the payload, sealed"),
+        ),
+    ),
+    Goal(
+        number=17,
+        what="wake-ups in two seconds with 50 idle peers",
+        conditions=(Condition("idle-wake-ups", "==", 0, "wake-ups"),),
+    ),
+    Goal(
+        number=18,
+        what="a gateway killed at any point loses no frame that was answered",
+        held_by="tests/processes/test_killed_gateways.py",
+    ),
+)
+
+
+def judge(figures: Mapping[str, float], skipped: Mapping[str, str]) -> list[Judged]:
+    """Say of every goal whether it is met. `skipped` says why there is no figure of a name."""
+    return [_judge(goal, figures, skipped) for goal in GOALS]
+
+
+def _judge(goal: Goal, figures: Mapping[str, float], skipped: Mapping[str, str]) -> Judged:
+    known = [(each, figures[each.figure]) for each in goal.conditions if each.figure in figures]
+    missed = [(each, value) for each, value in known if not each.holds(value)]
+    missing = [each.figure for each in goal.conditions if each.figure not in figures]
+    verdict: Verdict = "met"
+    reasons: list[str] = []
+    if goal.unmeasured:
+        verdict = "not measured"
+        reasons.append(goal.unmeasured)
+    elif missed:
+        verdict = "missed"
+        reasons += [_by_how_much(each, value) for each, value in missed]
+    elif missing:
+        verdict = "not measured"
+    reasons += dict.fromkeys(_why_missing(figure, skipped) for figure in missing)
+    if goal.held_by:
+        reasons.append(f"held by {goal.held_by}")
+    return Judged(
+        name=f"G{goal.number}",
+        what=goal.what,
+        goal=", ".join(map(str, goal.conditions)),
+        measured=", ".join(f"{number(value)} {each.unit}" for each, value in known),
+        verdict=verdict,
+        why="; ".join(reasons),
+    )
+
+
+def _by_how_much(condition: Condition, value: float) -> str:
+    if not condition.wanted:
+        return f"{number(value)} {condition.unit} instead of none"
+    way = "below" if value < condition.wanted else "above"
+    return f"{number(value)} {condition.unit} is {abs(value / condition.wanted - 1):.0%} {way} the goal"
+
+
+def _why_missing(figure: str, skipped: Mapping[str, str]) -> str:
+    if figure in skipped:
+        return f"{figure}: {skipped[figure]}"
+    return f"no other gateways: run `{PEERS}`" if figure.startswith("peers.") else f"{figure}: not measured"
+
+
+def peer_figures(data: bytes) -> dict[str, float]:
+    """Read what a comparison with other gateways left: how many times less we add to a call than each.
+
+    The file is a JSON object; its `ratios` maps the names of gateways to such figures, all else in it is for people.
+
+    Returns:
+        The figures, each named `peers.NAME`.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"is no JSON: {error}") from error
+    ratios = cast(dict[str, Any], found).get("ratios") if isinstance(found, dict) else None
+    if not isinstance(ratios, dict):
+        raise ValueError("has no table `ratios`")
+    table = cast(dict[str, Any], ratios)
+    wrong = [name for name, value in table.items() if not isinstance(value, int | float)]
+    if wrong:
+        raise ValueError(f"has a ratio that is no number: `{wrong[0]}`")
+    return {f"peers.{name}": float(value) for name, value in table.items()}
+
+
+def wanted() -> Sequence[str]:
+    """The figures that goals speak of."""
+    return [condition.figure for goal in GOALS for condition in goal.conditions]

@@ -1,0 +1,142 @@
+"""Every ratio of one run: sides that are all alive, driven in turn, a round each, on one processor.
+
+`Times` is what was measured of a side, `in_turn` starts the sides of the gates and drives them, `ratios` makes
+figures of it. What a figure may be is in the file of budgets. A figure is taken from the best round: others only ever
+make one slower.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from gateway.bench.client import call_of
+from gateway.bench.measure import pin, tool_of
+from gateway.bench.rounds import percentile
+from gateway.bench.sides import EVERYTHING, TIELINE, Setup, Side, Sides
+
+ROUNDS, CALLS = 40, 60
+WARM_UP = 100
+BURSTS, BURST, IN_FLIGHT = 10, 640, 64
+HOOKS = 10
+PEERS = 50
+GATES = ("no-extensions", "noop-hooks", "interception", "passing", "everything")
+
+
+class Times:
+    """What was measured of one side: nanoseconds of each call, by round, and calls a second."""
+
+    def __init__(self, side: Side, tool: str = "echo", *, size: int = 300) -> None:
+        """`size` is that of a request, in bytes."""
+        self.side = side
+        self._inner = call_of(size, tool)
+        self.rounds: list[list[float]] = []
+        self.rate = 0.0
+        side.client.time(side.client.prepare(self._inner, WARM_UP))
+
+    def round(self) -> None:
+        """Make the calls of a round."""
+        prepared = self.side.client.prepare(self._inner, CALLS)
+        self.rounds.append(sorted(ns / 1000 for ns in self.side.client.time(prepared)))
+
+    def burst(self) -> None:
+        """Make many calls with many in flight."""
+        self.rate = max(
+            self.rate, self.side.client.burst(self.side.client.prepare(self._inner, BURST), IN_FLIGHT)
+        )
+
+    def best(self, share: float) -> float:
+        """The percentile, in µs, of the round in which it was least: a busy machine never makes a round faster."""
+        return min(percentile(times, share) for times in self.rounds)
+
+
+def in_turn() -> dict[str, float]:
+    """Every ratio, of one run in which all sides are alive and take turns, on one processor.
+
+    Raises:
+        BenchError: If a side does not start, or does not answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides, pinned():
+        setups = {
+            "no-extensions": Setup(),
+            "noop-hooks": Setup(hooks=HOOKS),
+            "interception": Setup(modifies=True),
+            "everything": EVERYTHING,
+            "passing": Setup(recording=False),
+            "peers": Setup(peers=PEERS),
+        }
+        direct = Times(sides.direct(Setup()))
+        # What is validated has a schema and so a longer answer: its direct side has that too.
+        direct_with_schema = Times(sides.direct(EVERYTHING))
+        found = {name: Times(sides.gateway(setup), tool_of(setup)) for name, setup in setups.items()}
+        found["replay"] = Times(replayed(sides, WARM_UP + ROUNDS * CALLS))
+        every = [direct, direct_with_schema, *found.values()]
+        for _ in range(ROUNDS):
+            for times in every:
+                times.round()
+        for _ in range(BURSTS):
+            for times in (direct, direct_with_schema, found["no-extensions"], found["everything"]):
+                times.burst()
+    return ratios(direct, direct_with_schema, found)
+
+
+class Best(Protocol):
+    """What ratios need of a side that was measured."""
+
+    rate: float
+
+    def best(self, share: float) -> float:
+        """The percentile, in µs, of the best round."""
+        ...
+
+
+def ratios(direct: Best, direct_with_schema: Best, found: Mapping[str, Best]) -> dict[str, float]:
+    """Figures of sides that took turns; `found` has one for each of `GATES`, and `peers` and `replay`. Pure."""
+    figures: dict[str, float] = {}
+    for name in GATES:
+        base = direct_with_schema if name == "everything" else direct
+        times = found[name]
+        for label, share in (("p50", 0.5), ("p99", 0.99)):
+            figures[f"{name}-{label}"] = (times.best(share) - base.best(share)) / base.best(share)
+        figures[f"{name}-p95-ms"] = max(0.0, times.best(0.95) - base.best(0.95)) / 1000
+        figures[f"{name}-us"] = times.best(0.5) - base.best(0.5)
+        figures[f"{name}-p99-us"] = times.best(0.99) - base.best(0.99)
+    figures["peers-ratio"] = found["peers"].best(0.5) / found["no-extensions"].best(0.5)
+    figures["replay-ratio"] = found["replay"].best(0.5) / direct.best(0.5)
+    figures["record-throughput"] = found["no-extensions"].rate / direct.rate
+    figures["everything-throughput"] = found["everything"].rate / direct_with_schema.rate
+    figures["record-calls-per-s"] = found["no-extensions"].rate
+    figures["everything-calls-per-s"] = found["everything"].rate
+    return figures
+
+
+def replayed(sides: Sides, calls: int) -> Side:
+    """Record so many calls, and let the recording stand in for the server.
+
+    Raises:
+        BenchError: If one of the two gateways does not start, or does not answer.
+    """
+    before = set(sides.recordings())
+    side = sides.gateway(Setup())
+    side.client.time(side.client.prepare(call_of(300), calls))
+    side.stop()
+    (recording,) = set(sides.recordings()) - before
+    return sides.command("replay", [*TIELINE, "replay", str(recording)])
+
+
+@contextmanager
+def pinned() -> Generator[None]:
+    """Keep this process, and what it starts, on one processor meanwhile."""
+    if not hasattr(os, "sched_getaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    pin()
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
