@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -54,32 +54,39 @@ class Times:
         return min(percentile(times, share) for times in self.rounds)
 
 
-def in_turn() -> dict[str, float]:
-    """Every ratio, of one run in which all sides are alive and take turns, on one processor.
+SETUPS = {
+    "no-extensions": Setup(),
+    "noop-hooks": Setup(hooks=HOOKS),
+    "interception": Setup(modifies=True),
+    "everything": EVERYTHING,
+    "passing": Setup(recording=False),
+    "peers": Setup(peers=PEERS),
+}
+
+
+def in_turn(wanted: Collection[str] = (*SETUPS, "replay")) -> dict[str, float]:
+    """Every ratio, of one run in which all sides are alive and take turns, on one processor; or those of some sides.
 
     Raises:
         BenchError: If a side does not start, or does not answer.
     """
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides, pinned():
-        setups = {
-            "no-extensions": Setup(),
-            "noop-hooks": Setup(hooks=HOOKS),
-            "interception": Setup(modifies=True),
-            "everything": EVERYTHING,
-            "passing": Setup(recording=False),
-            "peers": Setup(peers=PEERS),
-        }
         direct = Times(sides.direct(Setup()))
         # What is validated has a schema and so a longer answer: its direct side has that too.
         direct_with_schema = Times(sides.direct(EVERYTHING))
-        found = {name: Times(sides.gateway(setup), tool_of(setup)) for name, setup in setups.items()}
-        found["replay"] = Times(replayed(sides, WARM_UP + ROUNDS * CALLS))
-        every = [direct, direct_with_schema, *found.values()]
+        found = {
+            name: Times(sides.gateway(setup), tool_of(setup))
+            for name, setup in SETUPS.items()
+            if name in wanted
+        }
+        if "replay" in wanted:
+            found["replay"] = Times(replayed(sides, WARM_UP + ROUNDS * CALLS))
         for _ in range(ROUNDS):
-            for times in every:
+            for times in (direct, direct_with_schema, *found.values()):
                 times.round()
+        filled = [found[name] for name in ("no-extensions", "everything") if name in found]
         for _ in range(BURSTS):
-            for times in (direct, direct_with_schema, found["no-extensions"], found["everything"]):
+            for times in (direct, direct_with_schema, *filled):
                 times.burst()
     return ratios(direct, direct_with_schema, found)
 
@@ -95,22 +102,28 @@ class Best(Protocol):
 
 
 def ratios(direct: Best, direct_with_schema: Best, found: Mapping[str, Best]) -> dict[str, float]:
-    """Figures of sides that took turns; `found` has one for each of `GATES`, and `peers` and `replay`. Pure."""
+    """Figures of sides that took turns; `found` has them by the names of `SETUPS`, and `replay`. Pure."""
     figures: dict[str, float] = {}
-    for name in GATES:
+    for name, times in found.items():
         base = direct_with_schema if name == "everything" else direct
-        times = found[name]
+        if name not in GATES:
+            continue
         for label, share in (("p50", 0.5), ("p99", 0.99)):
             figures[f"{name}-{label}"] = (times.best(share) - base.best(share)) / base.best(share)
         figures[f"{name}-p95-ms"] = max(0.0, times.best(0.95) - base.best(0.95)) / 1000
         figures[f"{name}-us"] = times.best(0.5) - base.best(0.5)
         figures[f"{name}-p99-us"] = times.best(0.99) - base.best(0.99)
-    figures["peers-ratio"] = found["peers"].best(0.5) / found["no-extensions"].best(0.5)
-    figures["replay-ratio"] = found["replay"].best(0.5) / direct.best(0.5)
-    figures["record-throughput"] = found["no-extensions"].rate / direct.rate
-    figures["everything-throughput"] = found["everything"].rate / direct_with_schema.rate
-    figures["record-calls-per-s"] = found["no-extensions"].rate
-    figures["everything-calls-per-s"] = found["everything"].rate
+    if "peers" in found and "no-extensions" in found:
+        figures["peers-ratio"] = found["peers"].best(0.5) / found["no-extensions"].best(0.5)
+    if "replay" in found:
+        figures["replay-ratio"] = found["replay"].best(0.5) / direct.best(0.5)
+    for name, label, base in (
+        ("no-extensions", "record", direct),
+        ("everything", "everything", direct_with_schema),
+    ):
+        if name in found:
+            figures[f"{label}-throughput"] = found[name].rate / base.rate
+            figures[f"{label}-calls-per-s"] = found[name].rate
     return figures
 
 

@@ -6,7 +6,7 @@ import tomllib
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.bench.budgets import hold, read_budgets
@@ -67,6 +67,7 @@ def test_a_limit_never_falls_below_its_floor() -> None:
     assert (change.baseline, change.limit) == (7, 8.1)
 
 
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.floats(0.01, 20), min_size=0, max_size=8),
     st.sampled_from(["no-extensions-p50", "record-syscalls", "throughput", "core"]),

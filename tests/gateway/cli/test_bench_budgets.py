@@ -1,0 +1,220 @@
+"""`tieline bench --check` as people and CI call it: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gateway.bench import checking
+from gateway.bench.client import BenchError
+from gateway.bench.exact import MissingError
+from gateway.cli import bench_budgets
+
+TIELINE = [sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())"]
+BUDGETS = """\
+runs = 2
+
+# Why it is so.
+[budgets.frame-bytes]
+what = "bytes of a frame beside its body"
+kind = "counter"
+unit = "B"
+goal = 64
+baseline = 160
+limit = 160
+measure = "tieline bench --check"
+
+[budgets.no-extensions-p50]
+what = "what recording adds"
+kind = "ratio"
+unit = "x"
+goal = 3.5
+baseline = 10
+limit = 40  # whatever machine this is
+slack = 1.25
+measure = "tieline bench --check"
+
+[budgets.core-instructions]
+what = "instructions of a call"
+kind = "instructions"
+unit = "instructions"
+goal = 35_000
+slack = 1.02
+measure = "tieline bench --check"
+"""
+SLOW = """\
+# A gateway that is slow, as one that somebody has spoilt would be: every write of it takes a millisecond longer.
+import os, sys, time
+if "run" in sys.orig_argv:
+    def write(fd, data, true=os.write):
+        until = time.perf_counter() + 0.001
+        while time.perf_counter() < until:
+            pass
+        return true(fd, data)
+    os.write = write
+"""
+
+
+@pytest.fixture
+def budgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
+    path = tmp_path / "budgets.toml"
+    path.write_text(BUDGETS)
+    return path
+
+
+def measures(monkeypatch: pytest.MonkeyPatch, *runs: dict[str, float]) -> list[str]:
+    """Let measurements give these figures, one run after the other; return the names of those that were made."""
+    made: list[str] = []
+    values = {name: [run[name] for run in runs] for name in runs[0]}
+
+    def probe(name: str) -> checking.Probe:
+        def measure() -> dict[str, float]:
+            made.append(name)
+            given = values[name]
+            return {name: given.pop(0) if len(given) > 1 else given[0]}
+
+        return checking.Probe(name, (name,), measure, 3)
+
+    monkeypatch.setattr(checking, "PROBES", tuple(probe(name) for name in values))
+    return made
+
+
+GOOD = {"frame-bytes": 158.0, "no-extensions-p50": 5.0, "core-instructions": 130_000.0}
+
+
+def test_kept_budgets_end_with_nothing_and_are_remembered(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measures(monkeypatch, GOOD)
+
+    assert bench_budgets.check(budgets) == 0
+
+    told = capsys.readouterr()
+    assert "frame-bytes" in told.out
+    assert "warning: `core-instructions` was not measured: 130,000 instructions on `CPython" in told.err
+    (line,) = (budgets.parent / "state" / "bench-history.jsonl").read_text().splitlines()
+    assert json.loads(line)["figures"] == GOOD
+
+
+def test_a_broken_budget_ends_with_one_and_says_which_by_how_much_and_against_what(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = measures(monkeypatch, {**GOOD, "frame-bytes": 200.0})
+
+    assert bench_budgets.check(budgets) == 1
+
+    assert (
+        "error: `frame-bytes` is broken (bytes of a frame beside its body): 200 B, 25.0% over its limit of 160; "
+        "its baseline is 160, +25.0%, its goal 64. Measured by `tieline bench --check`\n"
+    ) in capsys.readouterr().err
+    assert made.count("frame-bytes") == 3, "a suspicious figure is measured again before it is believed"
+    assert made.count("no-extensions-p50") == 1, "and no other"
+
+
+def test_a_figure_that_was_only_bad_luck_breaks_nothing(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = measures(monkeypatch, {**GOOD, "no-extensions-p50": 90.0}, GOOD)
+
+    assert bench_budgets.check(budgets) == 0
+    assert made.count("no-extensions-p50") == 2
+
+
+def test_what_cannot_be_measured_here_is_skipped_loudly(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure() -> dict[str, float]:
+        raise MissingError("needs strace: `apt-get install strace`")
+
+    monkeypatch.setattr(checking, "PROBES", (checking.Probe("x", ("frame-bytes",), measure, 1),))
+
+    assert bench_budgets.check(budgets, only="frame") == 0
+    assert "warning: `frame-bytes` was not measured: needs strace: `apt-get install strace`" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_gateway_that_does_not_start_is_no_skipped_budget(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure() -> dict[str, float]:
+        raise BenchError("the gateway does not start: the port is in use")
+
+    monkeypatch.setattr(checking, "PROBES", (checking.Probe("x", ("frame-bytes",), measure, 1),))
+
+    with pytest.raises(bench_budgets.CliError, match="the port is in use"):
+        bench_budgets.check(budgets)
+
+
+def test_the_ratchet_lowers_a_budget_once_enough_runs_were_better_and_says_so(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measures(monkeypatch, GOOD)
+
+    bench_budgets.check(budgets, ratchet=True)
+    assert budgets.read_text() == BUDGETS, "one run is not enough"
+    bench_budgets.check(budgets, ratchet=True)
+
+    assert "limit = 6.25  # whatever machine this is" in budgets.read_text()
+    assert "# Why it is so." in budgets.read_text()
+    assert (
+        "set anew: `no-extensions-p50`: limit 40 -> 6.25 (5 or better in 2 runs)" in capsys.readouterr().out
+    )
+
+
+def test_a_new_interpreter_is_accepted_with_its_own_baseline(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = measures(monkeypatch, GOOD)
+
+    assert bench_budgets.check(budgets, accept=["core-instructions"]) == 0
+
+    assert made == ["core-instructions"], "and nothing else is measured"
+    (baseline,) = tomllib.loads(budgets.read_text())["budgets"]["core-instructions"]["baselines"].values()
+    assert baseline == 130_000
+    assert bench_budgets.check(budgets, only="core*") == 0
+
+
+def test_a_pattern_that_matches_no_budget_and_a_file_that_is_none_are_told(budgets: Path) -> None:
+    with pytest.raises(bench_budgets.CliError, match="`nothing` is no budget"):
+        bench_budgets.check(budgets, only="nothing")
+    with pytest.raises(bench_budgets.CliError, match="cannot be read: No such file"):
+        bench_budgets.check(budgets.parent / "none.toml")
+
+
+def test_a_gateway_that_was_made_slow_breaks_the_budget_in_a_real_run(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SLOW)
+    path = tmp_path / "budgets.toml"
+    path.write_text(BUDGETS)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TIELINE_STATE_DIR": str(tmp_path / "state")}
+    program = (
+        "import sys; from gateway.bench import checking, turns; turns.ROUNDS = 5; turns.BURSTS = 1; turns.BURST = 64;"
+        "gate = 'no-extensions'; measure = lambda: turns.in_turn([gate]);"
+        "checking.PROBES = [checking.Probe(gate, (gate + '-p50',), measure, 2)];"
+        "from gateway.cli.main import main; sys.exit(main())"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "bench",
+        "--check",
+        "--only",
+        "extensions-p50",
+        "--budgets",
+        str(path),
+    ]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
+
+    assert done.returncode == 1, done.stderr
+    assert "error: `no-extensions-p50` is broken (what recording adds): " in done.stderr
+    assert "over its limit of 40; its baseline is 10, +" in done.stderr
+    assert done.stderr.count("error:") == 1
