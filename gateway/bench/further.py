@@ -16,7 +16,8 @@ from pathlib import Path
 from msgspec import Raw
 
 from gateway.bench.client import call_of
-from gateway.bench.sides import ECHO, EVERYTHING, PYTHON, Setup, Sides
+from gateway.bench.setup import EVERYTHING, Setup
+from gateway.bench.sides import ECHO, PYTHON, Sides
 from gateway.bench.turns import Times, pinned, replayed
 from recordings.frame import Frame
 from recordings.lookup import open_lookup

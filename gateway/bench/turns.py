@@ -17,7 +17,8 @@ from typing import Protocol
 from gateway.bench.client import call_of
 from gateway.bench.measure import pin, tool_of
 from gateway.bench.rounds import percentile
-from gateway.bench.sides import EVERYTHING, TIELINE, Setup, Side, Sides
+from gateway.bench.setup import EVERYTHING, Setup
+from gateway.bench.sides import TIELINE, Side, Sides
 
 ROUNDS, CALLS = 40, 60
 WARM_UP = 100
