@@ -35,8 +35,9 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "512MB",
     "temp_directory": "",
     "threads": "2",
-    "lock_configuration": "true",
 }
+PINNED = "SET TimeZone = 'UTC'; SET lock_configuration = true"
+"""Set once it is open, since only then does it know time zones: values look the same on every machine."""
 READS = frozenset({"SELECT"})
 CHANGES = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER"})
 _SCHEMA = frozenset({"CREATE", "DROP", "ALTER"})
@@ -142,7 +143,9 @@ class DuckDB:
         await self._worker.close()
 
     def _open(self) -> Connection:
-        return duckdb.connect(self.path, read_only=not self.writable, config=CONFIG)
+        connection = duckdb.connect(self.path, read_only=not self.writable, config=CONFIG)
+        connection.execute(PINNED)
+        return connection
 
     def _close(self) -> None:
         """What is not committed is rolled back."""

@@ -56,7 +56,8 @@ _INTEGERS = frozenset(
 _REALS = frozenset({FIELD_TYPE.FLOAT, FIELD_TYPE.DOUBLE})
 _DENIED = frozenset({1044, 1045, 1142, 1143, 1227, 1290, 1370, 1792})
 _LATE = frozenset({1205, 1317, 1969, 3024})
-_LOST = frozenset({1040, 1053, 2002, 2003, 2006, 2013, 2055})
+_LOST = frozenset({1040, 1053, 1213, 2002, 2003, 2006, 2013, 2055})
+"""The server is out of reach, or took the transaction back: the same statement may go later."""
 _PARTS = {
     2002: "host or port",
     2003: "host or port",

@@ -22,7 +22,7 @@ _CODES: dict[str, Code] = {
     "57P02": "io",
     "57P03": "io",
 }
-_CLASSES: dict[str, Code] = {"08": "io", "28": "denied", "53": "io", "58": "io", "XX": "io"}
+_CLASSES: dict[str, Code] = {"08": "io", "28": "denied", "40": "io", "53": "io", "58": "io", "XX": "io"}
 _PARTS = (
     (r"translate host name|Name or service", "host"),
     (r"refused|No such file|timeout|timed out|unreachable|No route", "host or port"),

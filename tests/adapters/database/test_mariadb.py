@@ -13,6 +13,7 @@ import pytest
 from adapters import kit
 from adapters.database.__main__ import build
 from adapters.database.opening import open_url
+from adapters.kit.testing import Testing
 from tests import debian
 from tests.adapters.database.servers import mariadb
 from tests.adapters.kit_client import run
@@ -34,6 +35,8 @@ SETUP = (
     "GRANT ALL ON shop.* TO clerk",
     "CREATE USER reader",
     "GRANT SELECT ON shop.* TO reader",
+    "CREATE USER guarded IDENTIFIED BY 'hunter2'",
+    "GRANT SELECT ON shop.* TO guarded",
 )
 INSERT = "INSERT INTO kept VALUES (0, 'attack')"
 ATTACKS = (
@@ -272,6 +275,68 @@ def test_changes_are_asked_about_as_the_server_counts_them_and_what_commits_by_i
     run(work())
     assert ask(server, "SELECT * FROM shop.changed") == [(2, 2)]
     ask(server, "DROP TABLE shop.changed")
+
+
+def test_a_preview_changes_nothing_and_names_the_tables(server: str) -> None:
+    before = state(server)
+
+    async def work() -> None:
+        async with over(server, writable=True).testing("mcp") as ext:
+            asked = {"sql": "DELETE FROM kept WHERE id > 990", "commit": False}
+            preview = (await ext.call("execute", **asked)).data
+            assert (preview["rows_affected"], preview["committed"]) == (10, False)
+            assert preview["names"] == {"reads": [], "writes": ["kept"]}
+            assert ext.asked == []
+
+    run(work())
+    assert state(server) == before
+
+
+def test_a_connection_that_is_lost_under_a_statement_is_told_and_the_next_has_another(server: str) -> None:
+    async def work() -> None:
+        async with over(server).testing("mcp") as ext:
+            slow = asyncio.create_task(ext.call("query", sql="SELECT SLEEP(60) FROM kept"))
+            async with asyncio.timeout(20):
+                while not await asyncio.to_thread(busy, server):
+                    await asyncio.sleep(0.01)
+            sql = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'clerk' AND COMMAND = 'Query'"
+            [[number]] = await asyncio.to_thread(ask, server, sql)
+            await asyncio.to_thread(ask, server, f"KILL CONNECTION {number}")
+            assert (await slow).code == "io"
+            assert (await ext.call("query", sql="SELECT 1")).data["rows"] == [[1]]
+
+    run(work())
+
+
+def test_a_password_comes_from_where_the_url_says_and_is_in_no_message(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"main=mariadb://guarded@/shop?host={server}&password=env:SHOP_PASSWORD"
+
+    async def told(ext: Testing) -> list[Any]:
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("query", {"sql": "SELECT 1"}),
+            ("query", {"sql": "SELECT hunter2"}),
+            ("query", {"sql": "DELETE FROM kept"}),
+            ("list_databases", {}),
+        ]
+        return [await ext.call(name, **arguments) for name, arguments in calls]
+
+    async def work() -> None:
+        name, found = open_url(url, writable=False)
+        async with build({name: found}).testing("mcp") as ext:
+            monkeypatch.delenv("SHOP_PASSWORD", raising=False)
+            assert "the environment has no SHOP_PASSWORD" in (await ext.call("query", sql="SELECT 1")).text
+            monkeypatch.setenv("SHOP_PASSWORD", "hunter3")
+            wrong = await told(ext)
+            assert "user or password of the URL" in wrong[0].text
+            assert "hunter3" not in str([each.raw for each in wrong])
+            monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
+            right = await told(ext)
+            assert right[0].data["rows"] == [[1]]
+            assert "hunter2" not in str([each.raw for each in right])
+
+    run(work())
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,9 @@ ATTACKS = (
     "SELECT pg_reload_conf()",
     "SELECT query_to_xml('INSERT INTO kept VALUES (0, ''a'')', true, false, '')",
     "SELECT lo_from_bytea(0, 'x')",
+    "SELECT * FROM ts_stat('INSERT INTO kept VALUES (0, ''a'') RETURNING to_tsvector(word)')",
+    "SELECT ts_rewrite('a'::tsquery, 'INSERT INTO kept VALUES (0, ''a'') RETURNING ''a''::tsquery, ''b''::tsquery')",
+    "MERGE INTO kept USING other ON kept_id = id WHEN NOT MATCHED THEN INSERT VALUES (0, 'a')",
     "CREATE EXTENSION dblink",
     "/* SELECT */ DELETE FROM kept",
     "SELECT 1 FROM kept WHERE (SELECT count(*) FROM writes()) > 0",
@@ -296,6 +299,9 @@ def test_an_error_has_the_servers_words_its_place_and_its_hint(server: Server) -
             assert (found.code, found.error["line"], found.error["column"]) == ("invalid_request", 2, 3)
             assert "at 'wrod FROM kept'" in found.text
             assert "kept.word" in found.error["hint"]
+            assert found.text.count("hint:") == 1
+            table = await ext.call("query", sql="SELECT * FROM kpet")
+            assert table.error["hint"] == "no table kpet; there is kept"
             assert found.error["engine_code"] == "42703"
             twice = await ext.call("query", sql="SELECT 1; SELECT 2")
             assert "multiple commands" in twice.text

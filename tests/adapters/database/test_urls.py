@@ -73,6 +73,25 @@ def test_a_password_comes_out_of_the_environment_and_the_keyring(monkeypatch: py
         secrets.look_up("keyring:tieline/nobody")
 
 
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (psycopg.errors.DeadlockDetected("x"), "io"),
+        (psycopg.errors.SerializationFailure("x"), "io"),
+        (psycopg.errors.AdminShutdown("x"), "io"),
+        (psycopg.errors.TooManyConnections("x"), "io"),
+        (psycopg.errors.QueryCanceled("x"), "timeout"),
+        (psycopg.errors.LockNotAvailable("x"), "timeout"),
+        (psycopg.errors.InsufficientPrivilege("x"), "denied"),
+        (psycopg.errors.ReadOnlySqlTransaction("x"), "denied"),
+        (psycopg.errors.UndefinedTable("x"), "invalid_request"),
+        (psycopg.errors.DivisionByZero("x"), "invalid_request"),
+    ],
+)
+def test_an_error_of_postgres_is_of_the_kind_that_tells_what_to_do(fault: psycopg.Error, code: str) -> None:
+    assert pgfaults.explain(fault, "", "").code == code
+
+
 def test_a_password_that_the_driver_repeats_is_not_passed_on() -> None:
     fault = psycopg.OperationalError('connection to "hunter2@h" failed: password "hunter2" is wrong')
     told = pgfaults.unreachable(fault, "h/d", "hunter2")
