@@ -24,6 +24,8 @@ BLOCK_BYTES = 256 * 1024
 """A block line is due after so many bytes of lines…"""
 BLOCK_NS = 50_000_000
 """… or so many nanoseconds after the block's first frame, whichever is first."""
+_NEWLINE = ord("\n")
+"""A number is looked for in a third of the time that bytes take."""
 _NEVER = 1 << 63
 _ALWAYS = -1
 
@@ -39,8 +41,8 @@ class BadLineError(ValueError):
 # One line
 
 
-def settle(frame: Frame) -> Frame:
-    """Give a frame whose body can stand in a line as it is.
+def settle(frame: Frame, *, is_known: bool = False) -> Frame:
+    """Give a frame whose body can stand in a line as it is. `is_known`: somebody has seen that its body is JSON.
 
     Newlines outside strings become spaces (inside strings JSON allows none). A body that is not valid UTF-8
     JSON makes the frame a `raw` one that keeps its kind in `x["kind"]`. Never changes the frame that it is
@@ -51,9 +53,9 @@ def settle(frame: Frame) -> Frame:
         return frame if frame.body is NO_BODY else msgspec.structs.replace(frame, body=NO_BODY)
     if frame.kind == "raw":
         return frame
-    if not is_json(body):
+    if not (is_known or is_json(body)):
         return msgspec.structs.replace(frame, kind="raw", x={**(frame.x or {}), "kind": frame.kind})
-    if b"\n" in body:
+    if _NEWLINE in body:
         return msgspec.structs.replace(frame, body=msgspec.Raw(body.replace(b"\n", b" ")))
     return frame
 

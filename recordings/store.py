@@ -120,13 +120,15 @@ class Recorder:
 
     # Appending
 
-    def append(self, frame: Frame) -> None:
+    def append(self, frame: Frame, *, is_known: bool = False) -> None:
         """Redact, encode and write one frame. Numbers rise; one that is left out is recorded as a hole.
+
+        `is_known`: its body is known to be JSON.
 
         Raises `WriteRefusedError` where the recording cannot be written: at once for a new request, and for
         what is in flight once the reserve is used up too. Never raises it under `on_write_error="serve"`.
         """
-        frame = settle(frame)
+        frame = settle(frame, is_known=is_known)
         line, frame, blob = self._encode(frame)
         with self._lock:
             if self._closed:

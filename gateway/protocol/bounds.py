@@ -35,8 +35,12 @@ def depth(data: bytes) -> int:
 def is_deep(data: bytes, most: int) -> bool:
     """Whether the JSON in `data` nests deeper than that. Where brackets are few, they are all that is looked at."""
     size = len(data)
-    # An object takes five bytes at least, `{"":}`, a list two.
-    if size <= 2 * most or (size <= 5 * most and LIST not in data) or size // 5 + data.count(b"[") <= most:
+    # An object takes five bytes at least, `{"":}`, a list two. To count costs more than all else where data is long.
+    if (
+        size <= 2 * most
+        or (size <= 5 * most and LIST not in data)
+        or (size // 5 <= most and size // 5 + data.count(b"[") <= most)
+    ):
         return False
     brackets = 0
     for bracket in (b"[", b"{"):

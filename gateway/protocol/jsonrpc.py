@@ -129,7 +129,7 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     if (
         size > 2 * most_depth
         and (size > 5 * most_depth or LIST in data)
-        and size // 5 + data.count(b"[") > most_depth
+        and (size // 5 > most_depth or size // 5 + data.count(b"[") > most_depth)
         and is_deep(data, most_depth)
     ):
         raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))

@@ -194,7 +194,8 @@ class RecordingTap:
             x=x,
         )
         try:
-            self._recorder.append(frame)
+            # Who says a message has read it, whose body is JSON then.
+            self._recorder.append(frame, is_known=kind in QUICK_KINDS)
             if self._barrier:
                 self._hold(kind, way)
         except RecordingError as fault:

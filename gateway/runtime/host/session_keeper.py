@@ -25,7 +25,9 @@ class DiskKeeper:
         self.beginning = beginning
         self._seen = seen
         self._spawn = spawn
-        self._store = SessionStore(Path(beginning.directory))
+        # A disk takes milliseconds, and everybody would wait.
+        store_aside: Callable[[Callable[[], None]], object] = lambda work: spawn(asyncio.to_thread(work))  # noqa: E731
+        self._store = SessionStore(Path(beginning.directory), aside=store_aside)
         self._is_reading = False
         self._is_closed = False
 

@@ -12,7 +12,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,8 +35,12 @@ LISTED_BYTES: Final = 4 * 1024 * 1024
 class SessionStore:
     """The files of one agent session, of which one is open. Implements `Files`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, *, aside: Callable[[Callable[[], None]], object] | None = None
+    ) -> None:
+        """`aside` runs work in a thread: a new file is waited for to be on the disk there, and here without it."""
         self._directory = directory
+        self._aside = aside
         self._open: tuple[str, int, int] | None = None
         """Path, descriptor, and how long we have left the file."""
 
@@ -71,7 +76,8 @@ class SessionStore:
         try:
             _lock(descriptor, file)
             write_whole(descriptor, data)
-            os.fsync(descriptor)
+            if self._aside is None:
+                os.fsync(descriptor)
             # Not a rename, which would take the place of a file that is there.
             os.link(draft, path)
         except BaseException:
@@ -80,7 +86,10 @@ class SessionStore:
         finally:
             with contextlib.suppress(OSError):
                 draft.unlink()
-        _sync_directory(path.parent)
+        if self._aside is None:
+            _sync_directory(path.parent)
+        else:
+            self._aside(partial(_sync, path))
         self.close()
         _to_the_end(descriptor)
         self._open = file, descriptor, len(data)
@@ -300,6 +309,18 @@ def _put_aside(path: Path, torn: bytes) -> None:
 
 def _make_directory(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Have a new file, and its name, on the disk. Where that fails the file is there all the same."""
+    with contextlib.suppress(OSError):
+        # Opened for itself, so that the lock is let go of with the file.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        _sync_directory(path.parent)
 
 
 def _sync_directory(path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -287,3 +287,25 @@ def test_pi_opens_a_session_of_ours_and_we_go_on_with_one_of_pi(pi: Pi, gateway:
     more = gateway.ask("append_entry", custom_type="todo", data={"items": [3]})["id"]
     said = pi.ask("read", path=written["file"])
     assert (said["leaf"], said["branch"]) == (more, [*written["ids"], more])
+
+
+def test_a_new_file_is_waited_for_to_be_on_the_disk_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    later: list[Callable[[], None]] = []
+    store = SessionStore(tmp_path, aside=later.append)
+    path = tmp_path / "here" / "one.jsonl"
+    store.append(str(path), [b"{}"], new=True)
+    assert (path.read_bytes(), synced, len(later)) == (b"{}\n", [], 1)
+
+    store.append(str(path), [b"[]"], new=False)
+    later.pop()()
+    assert (path.read_bytes(), len(synced)) == (b"{}\n[]\n", 2), "the file, and the directory that names it"
+    store.close()
+    path.unlink()
+    store.append(str(tmp_path / "two.jsonl"), [b"{}"], new=True)
+    (tmp_path / "two.jsonl").unlink()
+    later.pop()()
+    store.close()

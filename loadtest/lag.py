@@ -1,0 +1,116 @@
+"""How long the event loop keeps others waiting while large bodies pass: `python -m loadtest.lag`.
+
+Runs a whole gateway in this process, recording on, with an echo server in a process of its own, and makes calls of
+1 MiB and small ones in turn, while a probe asks to be called every millisecond and notes how late it is. Prints
+milliseconds.
+Everything that a gateway does on its loop shows: reading, looking for secrets, writing frames and bodies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from gateway.bench.sides import ECHO
+from gateway.cli import loop
+from gateway.config.model import Config, RecordConfig, TelemetryConfig
+from gateway.config.options import ServeOptions
+from gateway.config.peer import PeerConfig
+from gateway.serve import Gateway
+from loadtest.telemetry import Client
+from transports.memory import connect_memory
+
+GOAL_MS = 5.0
+"""What the 99th percentile of the lag is to stay under."""
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "lag", "version": "1"}}
+
+
+class Probe:
+    """Asks to be called every millisecond, and keeps how late it was."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._at = time.perf_counter()
+        self.late_s: list[float] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin, or go on."""
+        self._at = time.perf_counter() + 0.001
+        self._timer = self._loop.call_later(0.001, self._rung)
+
+    def _rung(self) -> None:
+        self.late_s.append(time.perf_counter() - self._at)
+        self.start()
+
+    def stop(self) -> None:
+        """Note nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def rank_ms(self, share: float) -> float:
+        """Return a percentile of the lag, in milliseconds."""
+        late = sorted(self.late_s)
+        return late[int(share * (len(late) - 1))] * 1000
+
+
+async def measured(size: int, calls: int, *, log: bool) -> dict[str, float]:
+    """Make `calls` calls of `size` bytes, each beside a small one, and return the percentiles of the lag."""
+    with tempfile.TemporaryDirectory(prefix="tieline-lag-") as name:
+        peer = PeerConfig(command=[sys.executable, "-S", "-E", str(ECHO)], era="legacy", stop_grace_s=0.2)
+        telemetry = TelemetryConfig(log_file=f"{name}/log.jsonl") if log else TelemetryConfig()
+        config = Config(peers={"echo": peer}, telemetry=telemetry, record=RecordConfig())
+        gateway = Gateway(config, ServeOptions(record_dir=Path(name)))
+        if gateway.telemetry is not None:
+            await gateway.telemetry.start()
+        client = Client()
+        client.link = connect_memory(gateway.accept, client)
+        await client.ask(0, "initialize", HELLO)
+        text = "The key to the park is with its keeper; ask there. " * (size // 50 + 1)
+        probe = Probe()
+        probe.start()
+        began = time.perf_counter()
+        for number in range(calls):
+            large: dict[str, Any] = {
+                "name": "echo",
+                "arguments": {"text": text[:size] if number % 2 else "x"},
+            }
+            await client.ask(number + 1, "tools/call", large)
+        took = time.perf_counter() - began
+        probe.stop()
+        client.link.close()
+        await asyncio.sleep(0)
+        await gateway.stop()
+    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return {label: probe.rank_ms(share) for label, share in shares.items()} | {"calls_per_s": calls / took}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=1 << 20)
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = {
+        label: loop.run(measured(options.size, options.calls, log=log))
+        for label, log in (("recording", False), ("recording and a log", True))
+    }
+    if options.json:
+        print(json.dumps(found))
+        return
+    for label, figures in found.items():
+        told = "  ".join(
+            f"{name} {value:7.2f} ms" for name, value in figures.items() if name != "calls_per_s"
+        )
+        print(f"{label:<20} {told}   goal for p99 {GOAL_MS:g} ms   {figures['calls_per_s']:.0f} calls/s")
+
+
+if __name__ == "__main__":
+    main()
