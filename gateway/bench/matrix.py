@@ -56,6 +56,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How much is measured of a cell."""
 
+    warm_up: int = 50
+    """Calls of each side before anything is timed."""
     rounds: int = 25
     calls: int = 60
     """Of each side in a round."""

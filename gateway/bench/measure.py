@@ -21,8 +21,6 @@ from gateway.bench.rounds import better, compare, timing
 from gateway.bench.setup import Setup
 from gateway.bench.sides import Side, Sides
 
-WARM_UP = 50
-
 
 class _Contender:
     """One side, and what was measured of it."""
@@ -35,9 +33,9 @@ class _Contender:
         self.has_cpu = True
         self.rate = 0.0
 
-    def warm_up(self) -> None:
+    def warm_up(self, calls: int) -> None:
         self.side.client.ask(self.inner)
-        self.side.client.time(self.side.client.prepare(self.inner, WARM_UP))
+        self.side.client.time(self.side.client.prepare(self.inner, calls))
 
     def round(self, calls: int) -> None:
         prepared = self.side.client.prepare(self.inner, calls)
@@ -82,7 +80,7 @@ def compare_sides(
     sides = [_Contender(direct, call_of(cell.size)), _Contender(gateway, call_of(cell.size, tool))]
     with _watched(direct, gateway):
         for side in sides:
-            side.warm_up()
+            side.warm_up(plan.warm_up)
         for _ in range(plan.rounds):
             for side in sides:
                 side.round(plan.calls)
@@ -133,7 +131,7 @@ def measure_scene(
 def _replay(sides: Sides, scene: Scene, plan: Plan) -> Side:
     """Record as many calls as will be asked for, and start a replay of them."""
     (cell,) = scene.cells
-    once = 1 + WARM_UP + plan.rounds * plan.calls + plan.bursts * plan.burst_of(cell)
+    once = 1 + plan.warm_up + plan.rounds * plan.calls + plan.bursts * plan.burst_of(cell)
     recorded = sides.gateway(Setup())
     recorded.client.burst(recorded.client.prepare(call_of(cell.size), plan.tries * once), 1)
     recorded.stop()

@@ -303,8 +303,8 @@ def toml_of(settings: dict[str, Any]) -> str:
 def _said(place: Path) -> str:
     """The last error that a process has told, or its last line, for an error of ours."""
     lines = [line for line in (place / "stderr").read_text(errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("error:")] or lines
-    return f": {told[-1].removeprefix('error: ')}" if told else ""
+    told = [line.partition("error: ")[2] for line in lines if "error: " in line] or lines
+    return f": {told[-1].removeprefix(f'{place}/')}" if told else ""
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

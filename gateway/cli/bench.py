@@ -120,7 +120,7 @@ def register(app: typer.Typer) -> None:
         with _progress() as told:
             report = run.run(told)
         _tell(report, json=json)
-        return _keep(report, plot, csv)
+        return keep(report, plot, csv)
 
 
 def _chosen(kind: Kind, only: str | None, *, pinned: bool, port: int) -> Run:
@@ -196,8 +196,8 @@ def _tell(report: Report, *, json: bool) -> None:
         out.print(line, markup=False)
 
 
-def _keep(report: Report, plot: Path | None, csv: Path | None) -> int:
-    """Write the files that were asked for, and say how it ended; return the exit code."""
+def keep(report: Report, plot: Path | None, csv: Path | None) -> int:
+    """Write the files that were asked for, and say how the run ended; return the exit code."""
     from gateway.bench.table import csv_of
 
     if csv is not None:
@@ -210,9 +210,10 @@ def _keep(report: Report, plot: Path | None, csv: Path | None) -> int:
         except OSError as error:
             raise CliError(f"`{plot}` cannot be written: {error.strerror}", code=BAD_INPUT) from error
     if not report.is_complete:
-        done = counted(len(report.comparisons) + len(report.probes), "figure")
-        files = "".join(f", `{path}` has them" for path in (csv, plot) if path is not None)
-        tell_error(f"interrupted: {done} had been measured and are told{files}")
+        count = len(report.comparisons) + len(report.probes)
+        are, them = ("is", "it") if count == 1 else ("are", "them")
+        files = "".join(f", `{path}` has {them}" for path in (csv, plot) if path is not None)
+        tell_error(f"interrupted: {counted(count, 'figure')} had been measured and {are} told{files}")
         return INTERRUPTED
     if report.skipped:
         first = report.skipped[0]

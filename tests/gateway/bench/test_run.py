@@ -1,0 +1,149 @@
+"""Whole runs: real gateways over every transport, a port that is taken, an interruption, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from gateway.bench import probes
+from gateway.bench.matrix import Plan, Scene, cell_of, scene
+from gateway.bench.results import Report
+from gateway.bench.run import Run
+from gateway.bench.setup import EVERYTHING, North, Setup, South
+from gateway.bench.sides import Sides
+from gateway.cli.bench import keep
+from gateway.cli.output import DONE, INTERRUPTED, NO
+
+TINY = Plan(warm_up=2, rounds=2, calls=4, bursts=1, burst_calls=20, tries=1)
+BENCH = [sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())", "bench"]
+
+
+def run(*scenes: Scene, port: int = 0) -> Report:
+    def told(_: str, __: int, ___: int) -> None:
+        """Nobody looks."""
+
+    return Run(scenes, {}, TINY, pinned=False, port=port).run(told)
+
+
+@pytest.mark.parametrize(
+    ("north", "south"),
+    [("stdio", "stdio"), ("unix", "stdio"), ("websocket", "websocket"), ("http", "stdio")],
+)
+def test_a_gateway_is_compared_with_a_direct_connection_over_each_transport(
+    north: North, south: South
+) -> None:
+    report = run(scene("transports", Setup(north=north, south=south), [(300, 8), (65536, 4)]))
+    assert report.skipped == ()
+    small, large = report.comparisons
+    assert (small.direct.calls, small.gateway.calls) == (8, 8)
+    assert large.gateway.p50_us > 0
+    assert (small.gateway.calls_per_s or 0) > 0
+    assert (small.gateway.rss_mib or 0) > 1
+
+
+def test_hooks_servers_and_everything_that_can_be_switched_on_are_measured() -> None:
+    setups = [Setup(hooks=2, modifies=True), Setup(peers=2, recording=False), EVERYTHING]
+    report = run(*(scene("options", setup, [(300, 4)]) for setup in setups))
+    assert report.skipped == ()
+    assert [each.cell.options for each in report.comparisons] == [setup.options for setup in setups]
+
+
+def test_a_replay_stands_in_the_servers_place() -> None:
+    setup = Setup()
+    report = run(Scene(setup=setup, cells=(cell_of("replay", setup, in_flight=4),), is_replay=True))
+    assert report.skipped == ()
+    assert report.comparisons[0].gateway.calls == 8
+
+
+def test_a_port_in_use_is_said_and_the_rest_is_measured() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        report = run(
+            scene("transports", Setup(north="websocket"), [(300, 4), (65536, 4)]),
+            scene("transports", Setup(), [(300, 4)]),
+            port=port,
+        )
+    assert [each.cell.north for each in report.comparisons] == ["stdio"]
+    assert [each.name for each in report.skipped] == [
+        "websocket-stdio/300B/recording/4",
+        "websocket-stdio/65536B/recording/4",
+    ]
+    assert str(port) in report.skipped[0].why
+    assert "another program listens already" in report.skipped[0].why
+    assert report.is_complete
+    assert keep(report, None, None) == NO
+
+
+def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(_: str, done: int, __: int) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    wanted = scene("transports", Setup(), [(300, 4), (300, 8)])
+    report = Run([wanted], {}, TINY, pinned=False).run(told)
+    assert not report.is_complete
+    assert len(report.comparisons) == 1
+    path = tmp_path / "bench.csv"
+    assert keep(report, None, path) == INTERRUPTED
+    assert len(path.read_text().splitlines()) == 2
+    assert f"interrupted: 1 figure had been measured and is told, `{path}` has it" in capsys.readouterr().err
+    assert keep(msgspec.structs.replace(report, is_complete=True), None, None) == DONE
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_from_outside_prints_its_json_and_ends_what_it_started(
+    by: signal.Signals,
+) -> None:
+    process = subprocess.Popen(
+        [*BENCH, "--quick", "--only", "stdio-stdio/300B/recording/64", "--json", "--no-pinned"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    started: list[psutil.Process] = []
+    deadline = time.monotonic() + 40
+    while not started and time.monotonic() < deadline:
+        time.sleep(0.01)
+        started = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(by)
+    out, err = process.communicate(timeout=40)
+    assert process.returncode == INTERRUPTED, err
+    assert json.loads(out)["is_complete"] is False
+    assert b"interrupted: 0 figures" in err
+    assert psutil.wait_procs(started, timeout=20)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--only", "no such thing"], 2, b"matches no figure"),
+        (["--quick", "--full"], 2, b"exclude each other"),
+        (["--plot", "bench.txt"], 2, b"must end with .png or .svg"),
+        (["--csv", "no/such/folder/x.csv"], 3, b"there is no folder"),
+    ],
+)
+def test_what_would_be_in_vain_is_said_before_anything_is_measured(
+    arguments: list[str], code: int, told: bytes
+) -> None:
+    done = subprocess.run([*BENCH, *arguments], capture_output=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert told in done.stderr
+
+
+def test_probes_look_at_a_gateway_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(probes, "PINGS", 10)
+    monkeypatch.setattr(probes, "STARTS", 1)
+    monkeypatch.setattr(probes, "IDLE_S", 0.0)
+    assert probes.lag().value > 0
+    assert probes.start_up().value > 1
+    assert probes.opening(50).value > 0
+    with Sides(tmp_path) as sides:
+        assert probes.idle(sides.gateway(Setup(peers=2)), 2).name == "wake-ups with 2 idle servers"
