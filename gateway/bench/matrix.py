@@ -60,13 +60,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of each side before anything is timed."""
     rounds: int = 25
     calls: int = 60
-    """Of each side in a round."""
+    """Of each side in a round, as far as they have no more than `round_bytes`."""
+    round_bytes: int = 1024 * 1024
     bursts: int = 2
-    burst_bytes: int = 12 * 1024 * 1024
+    burst_bytes: int = 6 * 1024 * 1024
     """A burst is as many calls as that many bytes, at most `burst_calls`."""
     burst_calls: int = 3000
     tries: int = 2
     """How often a suspicious figure is measured."""
+
+    def calls_of(self, cell: Cell) -> int:
+        """How many calls of each side a round has."""
+        return max(1, min(self.calls, self.round_bytes // cell.size))
 
     def burst_of(self, cell: Cell) -> int:
         """How many calls a burst has."""

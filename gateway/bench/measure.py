@@ -83,7 +83,7 @@ def compare_sides(
             side.warm_up(plan.warm_up)
         for _ in range(plan.rounds):
             for side in sides:
-                side.round(plan.calls)
+                side.round(plan.calls_of(cell))
             if step is not None:
                 step()
         for _ in range(plan.bursts):
@@ -131,7 +131,7 @@ def measure_scene(
 def _replay(sides: Sides, scene: Scene, plan: Plan) -> Side:
     """Record as many calls as will be asked for, and start a replay of them."""
     (cell,) = scene.cells
-    once = 1 + plan.warm_up + plan.rounds * plan.calls + plan.bursts * plan.burst_of(cell)
+    once = 1 + plan.warm_up + plan.rounds * plan.calls_of(cell) + plan.bursts * plan.burst_of(cell)
     recorded = sides.gateway(Setup())
     recorded.client.burst(recorded.client.prepare(call_of(cell.size), plan.tries * once), 1)
     recorded.stop()
