@@ -142,7 +142,8 @@ def pin(cpu: int | None = None) -> int | None:
     """Put this process and what it starts on one processor; which one, or None where the system does not let us."""
     if not hasattr(os, "sched_setaffinity"):
         return None
-    chosen = min(os.sched_getaffinity(0)) if cpu is None else cpu
+    # Not the first one: that is where interrupts go, and what others are pinned to.
+    chosen = max(os.sched_getaffinity(0)) if cpu is None else cpu
     os.sched_setaffinity(0, {chosen})
     return chosen
 
