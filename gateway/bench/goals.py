@@ -38,7 +38,7 @@ class Condition(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         sign = {"<=": "≤", ">=": "≥", "==": "="}[self.sign]
-        return f"{sign} {number(self.wanted)} {self.unit}"
+        return f"{sign} {number(self.wanted)}"
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,16 +52,20 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """Why no command of ours can measure it, where that is so."""
 
 
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run says about one condition, or what else there is to say of a goal."""
+
+    told: str
+    verdict: Verdict
+
+
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """What a run says about a goal."""
 
     name: str
     what: str
-    goal: str
-    measured: str
     verdict: Verdict
-    why: str
-    """What is missed and by how much, what is missing, or what holds it. May be empty."""
+    parts: tuple[Part, ...]
 
 
 def least(figure: str, wanted: float, unit: str) -> Condition:
@@ -81,9 +85,9 @@ GOALS = (
         conditions=(
             most("no-extensions-us", 30, "µs"),
             most("no-extensions-p50", 3.5, "direct calls"),
-            least("peers.mcp-sdk", 25, "x below the SDK's proxy"),
-            least("peers.fastmcp", 40, "x below FastMCP's"),
-            least("peers.mcp-rec", 1.2, "x below mcp-rec"),
+            least("peers.mcp-sdk", 25, "times less than the SDK's proxy"),
+            least("peers.fastmcp", 40, "times less than FastMCP's"),
+            least("peers.mcp-rec", 1.2, "times less than mcp-rec"),
         ),
     ),
     Goal(
@@ -101,15 +105,15 @@ GOALS = (
         number=5,
         what="instructions of a call, the whole process",
         conditions=(
-            most("record-instructions", 65_000, "recording"),
-            most("everything-instructions", 120_000, "everything on"),
+            most("record-instructions", 65_000, "instructions, recording"),
+            most("everything-instructions", 120_000, "instructions, everything on"),
         ),
     ),
     Goal(
         number=6,
         what="system calls of a call, on one thread",
         conditions=(
-            Condition("record-syscalls", "==", 8, "recording", 0.1),
+            Condition("record-syscalls", "==", 8, "system calls", 0.1),
             most("record-waits", 1, "waits"),
         ),
     ),
@@ -117,8 +121,8 @@ GOALS = (
         number=7,
         what="calls/s with 64 in flight",
         conditions=(
-            least("record-calls-per-s", 80_000, "recording"),
-            least("everything-calls-per-s", 45_000, "everything on"),
+            least("record-calls-per-s", 80_000, "calls/s, recording"),
+            least("everything-calls-per-s", 45_000, "calls/s, everything on"),
         ),
     ),
     Goal(
@@ -126,28 +130,30 @@ GOALS = (
         what="64 KiB both ways: median added to a call",
         conditions=(
             most("large-us", 300, "µs"),
-            most("everything-large-us", 400, "µs everything on"),
+            most("everything-large-us", 400, "µs, everything on"),
             most("large-ratio", 3.5, "direct calls"),
         ),
     ),
     Goal(
         number=9,
         what="start to the first tools/list",
-        conditions=(most("start-ms", 60, "ms"), most("start-ratio", 5, "x an empty Python")),
+        conditions=(most("start-ms", 60, "ms"), most("start-ratio", 5, "times an empty Python")),
     ),
     Goal(
         number=10,
         what="memory",
         conditions=(
             most("record-rss-mib", 24, "MiB"),
-            most("everything-rss-mib", 40, "MiB everything on"),
-            most("idle-peer-kib", 8, "KiB an idle peer"),
-            most("record-rss-slope", 50, "B a call"),
-            most("everything-rss-slope", 50, "B a call everything on"),
+            most("everything-rss-mib", 40, "MiB, everything on"),
+            most("idle-peer-kib", 8, "KiB for an idle peer"),
+            most("record-rss-slope", 50, "B kept of a call"),
+            most("everything-rss-slope", 50, "B kept of a call, everything on"),
         ),
     ),
     Goal(
-        number=11, what="a call past 50 peers, over one past one", conditions=(most("peers-ratio", 1.1, "x"),)
+        number=11,
+        what="a call past 50 peers, over one past one",
+        conditions=(most("peers-ratio", 1.1, "times"),),
     ),
     Goal(
         number=12,
@@ -160,27 +166,30 @@ GOALS = (
     Goal(
         number=13,
         what="nothing recorded: added, over forwarding bytes that nobody reads",
-        conditions=(most("forwarding-ratio", 1.2, "x"),),
+        conditions=(most("forwarding-ratio", 1.2, "times"),),
     ),
     Goal(
         number=14,
         what="a replayed call",
         conditions=(
-            most("replay-ratio", 1.4, "direct calls long"),
+            most("replay-ratio", 1.4, "direct calls"),
             least("replay-calls-per-s", 200_000, "calls/s"),
         ),
     ),
     Goal(
         number=15,
         what="opening a recording",
-        conditions=(most("opening-ms", 5, "ms for 20,000 calls"), most("opening-ratio", 3, "x one of 1,000")),
+        conditions=(
+            most("opening-ms", 5, "ms for 20,000 calls"),
+            most("opening-ratio", 3, "times one of 1,000"),
+        ),
         held_by="`python -m loadtest.opening` opens a million frames",
     ),
     Goal(
         number=16,
         what="size of a recording",
         conditions=(
-            most("frame-bytes", 64, "B a frame"),
+            most("frame-bytes", 64, "B a frame, beside its body"),
             most("sealed-share", 0.2, "of the payload, sealed"),
         ),
     ),
@@ -203,43 +212,31 @@ def judge(figures: Mapping[str, float], skipped: Mapping[str, str]) -> list[Judg
 
 
 def _judge(goal: Goal, figures: Mapping[str, float], skipped: Mapping[str, str]) -> Judged:
-    known = [(each, figures[each.figure]) for each in goal.conditions if each.figure in figures]
-    missed = [(each, value) for each, value in known if not each.holds(value)]
-    missing = [each.figure for each in goal.conditions if each.figure not in figures]
-    verdict: Verdict = "met"
-    reasons: list[str] = []
+    parts = [_part(each, figures, skipped) for each in goal.conditions]
     if goal.unmeasured:
-        verdict = "not measured"
-        reasons.append(goal.unmeasured)
-    elif missed:
-        verdict = "missed"
-        reasons += [_by_how_much(each, value) for each, value in missed]
-    elif missing:
-        verdict = "not measured"
-    reasons += dict.fromkeys(_why_missing(figure, skipped) for figure in missing)
+        parts.append(Part(told=goal.unmeasured, verdict="not measured"))
     if goal.held_by:
-        reasons.append(f"held by {goal.held_by}")
-    return Judged(
-        name=f"G{goal.number}",
-        what=goal.what,
-        goal=", ".join(map(str, goal.conditions)),
-        measured=", ".join(f"{number(value)} {each.unit}" for each, value in known),
-        verdict=verdict,
-        why="; ".join(reasons),
-    )
+        parts.append(Part(told=f"held by {goal.held_by}", verdict="met"))
+    found = {part.verdict for part in parts}
+    verdict: Verdict = "missed" if "missed" in found else "not measured" if "not measured" in found else "met"
+    return Judged(name=f"G{goal.number}", what=goal.what, verdict=verdict, parts=tuple(parts))
 
 
-def _by_how_much(condition: Condition, value: float) -> str:
-    if not condition.wanted:
-        return f"{number(value)} {condition.unit} instead of none"
-    way = "below" if value < condition.wanted else "above"
-    return f"{number(value)} {condition.unit} is {abs(value / condition.wanted - 1):.0%} {way} the goal"
-
-
-def _why_missing(figure: str, skipped: Mapping[str, str]) -> str:
-    if figure in skipped:
-        return f"{figure}: {skipped[figure]}"
-    return f"no other gateways: run `{PEERS}`" if figure.startswith("peers.") else f"{figure}: not measured"
+def _part(condition: Condition, figures: Mapping[str, float], skipped: Mapping[str, str]) -> Part:
+    figure = condition.figure
+    if figure in figures:
+        value = figures[figure]
+        told = f"{number(value)} {condition.unit}, the goal is {condition}"
+        if condition.holds(value):
+            return Part(told=told, verdict="met")
+        if not condition.wanted:
+            return Part(told=told, verdict="missed")
+        way = "below" if value < condition.wanted else "above"
+        return Part(told=f"{told}: {abs(value / condition.wanted - 1):.0%} {way}", verdict="missed")
+    why = skipped.get(figure)
+    if why is None:
+        why = f"run `{PEERS}`" if figure.startswith("peers.") else "nothing measured it"
+    return Part(told=f"{condition} {condition.unit}: {why}", verdict="not measured")
 
 
 def peer_figures(data: bytes) -> dict[str, float]:

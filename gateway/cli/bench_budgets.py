@@ -7,6 +7,7 @@ judges.
 from __future__ import annotations
 
 import sysconfig
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -233,6 +234,12 @@ def goals(peers: Path | None, *, json: bool = False) -> int:
     if json:
         print_json({"goals": judged, "figures": figures, "peers": theirs, "skipped": skipped})
     else:
-        rows = [(each.name, each.what, each.goal, each.measured, each.verdict, each.why) for each in judged]
-        console().print(table(("", "what", "goal", "measured", "verdict", "why"), rows))
+        marks = {"met": "✓", "missed": "✗", "not measured": "?"}
+        out = console()
+        for each in judged:
+            out.print(f"{each.name:4}{each.verdict:14}{each.what}", markup=False)
+            for part in each.parts:
+                out.print(f"    {marks[part.verdict]} {part.told}", markup=False)
+        counts = Counter(each.verdict for each in judged)
+        out.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), markup=False)
     return DONE
