@@ -189,6 +189,23 @@ def test_a_pattern_that_matches_no_budget_and_a_file_that_is_none_are_told(budge
         bench_budgets.check(budgets.parent / "none.toml")
 
 
+def test_the_budgets_of_an_installed_wheel_are_found_where_it_puts_them(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(__file__).parents[3]
+    wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    clone, installed = bench_budgets.PLACES
+    assert clone == root / "loadtest" / "budgets.toml"
+    assert wheel["shared-data"] == {"loadtest/budgets.toml": "/".join(installed.parts[-3:])}
+
+    measures(monkeypatch, GOOD)
+    monkeypatch.setattr(bench_budgets, "PLACES", (budgets.parent / "no clone", budgets))
+    assert bench_budgets.check(None, only="frame-bytes") == 0
+    monkeypatch.setattr(bench_budgets, "PLACES", (budgets.parent / "no clone",))
+    with pytest.raises(bench_budgets.CliError, match="no budgets were found"):
+        bench_budgets.check(None)
+
+
 def test_a_gateway_that_was_made_slow_breaks_the_budget_in_a_real_run(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(SLOW)
     path = tmp_path / "budgets.toml"
