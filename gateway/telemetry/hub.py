@@ -86,7 +86,7 @@ class Telemetry:
         self.spans_dropped = 0
         instance = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
         self.otlp = otlp or (_otlp(config, instance, started) if settings.otlp_endpoint else None)
-        self._counts = settings.prometheus is not None or self.otlp is not None
+        self.counts_operations = settings.prometheus is not None or self.otlp is not None
         """Whether anybody can read how long operations took."""
         self.logs = _logs(config, environ)
         self.writer = Writer(
@@ -148,8 +148,7 @@ class Telemetry:
 
     def told(self, operation: Operation, place: Place, scene: Scene) -> None:
         """An operation has ended."""
-        if self._counts:
-            self.metrics.ended(operation, place)
+        self.metrics.ended(operation, place)
         if self.otlp is None:
             return
         if len(self._spans) >= MOST_SPANS:
@@ -248,7 +247,10 @@ class _Teller:
         self._core = Place(transport=scene.transport)
         self._version = ""
         self._first: int | None = None
-        self._tracker = Tracker(scene, on_start=self._started, on_end=self._ended)
+        # The log has no lines of parts.
+        self._tracker = Tracker(
+            scene, on_start=self._started, on_end=self._ended, has_parts=hub.counts_operations
+        )
         self._ledger: Ledger | None = None
         if hub.logs is not None:
             self._ledger = Ledger(scene, hub.writer, partial(hub.write, scene.session))
@@ -289,8 +291,9 @@ class _Teller:
             self._hub.metrics.in_flight -= 1
         if not operation.other and operation.version:
             self._version = operation.version
-        place = self._hub.place(operation.other) if operation.other else self._core
-        self._hub.told(operation, place, self._scene)
+        if self._hub.counts_operations:
+            place = self._hub.place(operation.other) if operation.other else self._core
+            self._hub.told(operation, place, self._scene)
         if self._ledger is not None:
             self._ledger.ended(operation)
 

@@ -103,7 +103,10 @@ class Tracker:
         *,
         on_start: Callable[[Operation], None],
         on_end: Callable[[Operation], None],
+        has_parts: bool = True,
     ) -> None:
+        """`has_parts`: whether anybody is told of the client's parts of requests that are passed on as they are."""
+        self._has_parts = has_parts
         self._scene = scene
         self._on_start = on_start
         self._on_end = on_end
@@ -262,7 +265,7 @@ class Tracker:
             self._passed(operation, facts, error)
 
     def _passed(self, operation: Operation, facts: Facts, error: str) -> None:
-        if facts.peer:
+        if facts.peer and self._has_parts:
             part = self._part(operation, facts)
             self._settle(part, facts, error)
             self._on_end(part)
