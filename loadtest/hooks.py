@@ -12,14 +12,12 @@ import argparse
 import json
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from gateway.bench.client import call_of
 from gateway.bench.measure import pin
@@ -27,7 +25,8 @@ from gateway.bench.rounds import timing
 from gateway.bench.setup import Setup
 from gateway.bench.sides import EXTENSION, PYTHON, Sides
 from gateway.calls.exchange import Exchange
-from gateway.calls.pi import words
+from gateway.calls.peer_state import Peer
+from gateway.calls.pi.server import PiServer, Said
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
 from gateway.hooks.breaker import Breaker
@@ -39,6 +38,7 @@ from gateway.protocol import jsonrpc
 from gateway.replay.clock import VirtualClock
 from gateway.replay.stage import Nowhere, Stage
 from gateway.replay.staged_calls import StagedCalls
+from loadtest.hotpath import Counts
 from transports.base import Hello
 
 COUNTS = (0, 1, 10, 100)
@@ -47,6 +47,17 @@ PAST_US = 5.0
 """What 100 hooks for other events may add to a call."""
 PROCESS_US = 25.0
 """What one extension in a process of its own may add that is asked about the call."""
+REGISTER = (
+    b'{"id":"r","version":"1.0","type":"register","payload":{"name":"%b","version":"1","api_version":"1.0",'
+    b'"event_hooks":["%b"]}}'
+)
+ANSWER = b',"version":"1.0","type":"event_hook","payload":{"event":"%b"}}'
+RESULTS = {
+    "initialize": b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"e"}}',
+    "tools/list": b'{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}',
+    "tools/call": b'{"content":[{"type":"text","text":"hello"}]}',
+}
+"""What the echo server answers."""
 CALL = b'{"toolName":"echo","toolCallId":"1","input":{"text":"hello"}}'
 
 
@@ -79,6 +90,35 @@ def folding(count: int) -> float:
     return least_us(once, 20_000 // (count + 1))
 
 
+class Extension(Nowhere):
+    """An extension without a process: the link to it, and its answers in Pi, which is what the gateway translates."""
+
+    def __init__(self, peer: Peer, event: str, asked: deque[tuple[Extension, bytes]]) -> None:
+        super().__init__(lambda message: self._carry(self._server.from_gateway(message, 0)))
+        self._server = PiServer(peer.name, 0, context=peer.context_of)
+        self._peer = peer
+        self._asked = asked
+        self._answer = ANSWER % event.encode()
+        self._carry(self._server.from_extension(REGISTER % (peer.name.encode(), event.encode()), 0))
+
+    def ask_hook(self, id_: int, event: str, data: bytes, context: bytes) -> bool:
+        """As `gateway.runtime.pi_link` has it."""
+        line = self._server.ask_hook(id_, event, data, context)
+        if line is not None:
+            self._asked.append((self, line))
+        return line is not None
+
+    def answers(self, line: bytes) -> None:
+        """Answer a question that was put to it, without an opinion."""
+        answered = self._server.hook_answered(line[: line.index(b",")] + self._answer)
+        assert answered is not None
+        self._peer.hook_answered(*answered)
+
+    def _carry(self, said: Said) -> None:
+        for message in said.to_gateway:
+            self._peer.message(message)
+
+
 class Table:
     """An exchange with an echo server and extensions, all of them at once, in this process."""
 
@@ -87,7 +127,8 @@ class Table:
         peers = {"echo": PeerConfig(command=["x"])}
         peers |= {name: PeerConfig(command=["x"], dialect="pi") for name in names}
         self._event = event
-        self._said: deque[tuple[Any, bytes]] = deque()
+        self._said: deque[tuple[Peer, bytes]] = deque()
+        self._asked: deque[tuple[Extension, bytes]] = deque()
         config = Config(peers=peers)
         stage = Stage(VirtualClock(), 1, lambda _: None)
         self._stage = stage
@@ -110,29 +151,21 @@ class Table:
         self._answers += 1
 
     def _pump(self) -> None:
-        while self._said or self._stage.wanted:
+        while self._said or self._asked or self._stage.wanted:
             wanted, self._stage.wanted = self._stage.wanted, []
             for peer in wanted:
-                peer.opened(Nowhere(lambda message, peer=peer: self._said.append((peer, message))))
-            if not self._said:
-                continue
-            peer, message = self._said.popleft()
-            envelope = jsonrpc.read(message)
-            if isinstance(envelope.id, int):
-                peer.message(jsonrpc.response(envelope.id, self._result(peer.name, envelope.method)))
-
-    def _result(self, name: str, method: str) -> bytes:
-        if method == "initialize":
-            capabilities: dict[str, Any] = {"tools": {}}
-            if name != "echo":
-                offer = {"name": name, "version": "1", "api_version": "1.0", "event_hooks": [self._event]}
-                capabilities = {"experimental": {words.OFFER: offer}}
-            info = {"name": name, "version": "1"}
-            facts = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
-            return msgspec.json.encode(facts)
-        if method == "tools/list":
-            return b'{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}'
-        return b"{}" if method == words.EVENT_HOOK else b'{"content":[{"type":"text","text":"hello"}]}'
+                if peer.is_pi:
+                    peer.opened(Extension(peer, self._event, self._asked))
+                else:
+                    peer.opened(Nowhere(lambda message, peer=peer: self._said.append((peer, message))))
+            if self._asked:
+                extension, line = self._asked.popleft()
+                extension.answers(line)
+            elif self._said:
+                peer, message = self._said.popleft()
+                envelope = jsonrpc.read(message)
+                if isinstance(envelope.id, int):
+                    peer.message(jsonrpc.response(envelope.id, RESULTS.get(envelope.method, b"{}")))
 
     def call(self) -> None:
         """Make one call and bring it to its end."""
@@ -142,6 +175,18 @@ class Table:
         self._core.message(jsonrpc.request(self._number, "tools/call", params))
         self._pump()
         assert self._answers == before + 1
+
+
+def bytecodes(count: int, event: str) -> int:
+    """Count the bytecodes of ours that a call takes: the same in every run."""
+    table, counts = Table(count, event), Counts()
+    for _ in range(64):
+        table.call()
+    sys.settrace(counts.enter)
+    for _ in range(64):
+        table.call()
+    sys.settrace(None)
+    return counts.codes.total() // 64
 
 
 def through(count: int, event: str) -> float:
@@ -210,8 +255,9 @@ def main() -> None:
     # With no extension there is one peer, and calls go a shorter way: what a hook costs is seen from one to the next.
     past = figures["past"][100] - figures["past"][1]
     whole = {} if options.no_processes else processes(options.rounds, options.calls)
+    codes = {event: bytecodes(1, event) for event in ("turn_end", "tool_call")}
     if options.json:
-        print(json.dumps({**figures, "processes": whole}))
+        print(json.dumps({**figures, "processes": whole, "bytecodes": codes}))
         return
     print(f"{'extensions':<44}{''.join(f'{count:>10}' for count in COUNTS)}")
     for name, told in (
@@ -223,6 +269,7 @@ def main() -> None:
     print(f"99 further hooks for another event add {past:.1f} us to a call (goal {PAST_US:g})")
     each = (figures["asked"][100] - figures["asked"][1]) / 99
     print(f"each hook that is asked adds {each:.1f} us of the gateway's own time")
+    print(f"one extension: {codes['turn_end']} bytecodes a call past it, {codes['tool_call']} with it asked")
     if whole:
         added = whole["asked"] - whole["not asked"]
         print(f"one extension in a process of its own: {whole['not asked']:.0f} us a call past it, "

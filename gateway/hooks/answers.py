@@ -259,6 +259,7 @@ ANSWERS: Final[dict[Fold, type[Answer]]] = {
     "first": FirstAnswer,
 }
 _DECODERS: Final = {fold: msgspec.json.Decoder(type_) for fold, type_ in ANSWERS.items()}
+_NONE: Final = (b"{}", b"null")
 _MEMBERS: Final = {fold: frozenset(type_.__struct_encode_fields__) for fold, type_ in ANSWERS.items()}
 _ALIASES: Final[dict[Fold, dict[str, str]]] = {
     "input": {"content": "text", "attachments": "images", "message": "reason"},
@@ -280,7 +281,7 @@ def read(point: Point, result: bytes) -> tuple[Answer | None, tuple[str, ...]]:
     Raises:
         BadAnswerError: If it is no answer at this point.
     """
-    if not result or result == b"null" or (result[:1] == b"{" and not result[1:-1].strip()):
+    if not result or result in _NONE or (result[:1] == b"{" and not result[1:-1].strip()):
         return None, ()
     fold = point.fold
     if result[:1] != b"{":

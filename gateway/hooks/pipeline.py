@@ -98,6 +98,8 @@ class Outcome(msgspec.Struct, kw_only=True):
         return self.word in ("block", "cancel", "handled")
 
 
+_NOTHING: Final = Verdict()
+"""What follows where a hook has no opinion. Nobody changes it."""
 Step: TypeAlias = Ask | Decision
 Pipeline: TypeAlias = Generator[Step, Answered | Failed | None, Outcome]
 
@@ -145,7 +147,7 @@ def _decide(
         return _failed(point, hook, given, breaker, rules)
     try:
         answer, ignored = read(point, given.result)
-        found, patch = Verdict(), b""
+        found, patch = _NOTHING, b""
         if answer is not None:
             members = _members.decode(data)
             found = verdict(point.fold, answer, members, rules, hook.owner)

@@ -106,7 +106,7 @@ def test_an_answer_of_the_wrong_shape_is_refused(event: str, answer: Any) -> Non
 
 
 @pytest.mark.parametrize("event", ASKED)
-@pytest.mark.parametrize("answer", [b"", b"null", b"{}"])
+@pytest.mark.parametrize("answer", [b"", b"null", b"{}", b"{ }", b"{\n}"])
 def test_no_answer_is_no_opinion(event: str, answer: bytes) -> None:
     assert read(POINTS[event], answer) == (None, ())
 
