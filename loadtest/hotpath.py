@@ -63,7 +63,7 @@ async def counted(calls: int, in_flight: int, size: int) -> Counts:
         rig = Rig(Path(name) / "recording")
         await rig.greet()
         warm_up = WARM_UP - WARM_UP % in_flight
-        for first in range(1, warm_up + calls, in_flight):
+        for first in range(1, warm_up + calls + 1, in_flight):
             numbers = range(first, first + in_flight)
             asked = b"".join(request(number, inner) + b"\n" for number in numbers)
             # The gateway has greeted the peer under its first id.

@@ -194,6 +194,14 @@ class Chain:
         if size >= BLOCK_BYTES:
             self.due_at = _ALWAYS
 
+    def add_all(self, lines: list[bytes], size: int, seq: int, at: int) -> None:
+        """Take lines of `size` bytes into the block, the frame of the first being `seq`."""
+        self.add(lines[0], seq, at)
+        self._lines += lines[1:]
+        self._bytes += size - len(lines[0])
+        if self._bytes >= BLOCK_BYTES:
+            self.due_at = _ALWAYS
+
     def due(self, at: int) -> bool:
         """Whether the block is to be closed before a frame of time `at` is added."""
         return at >= self.due_at

@@ -183,12 +183,55 @@ class Recorder:
                         if not self._syncer.is_dirty:
                             self._syncer.dirty()
                         return
-                    # Half a line would read as damage as soon as another one follows.
                     with contextlib.suppress(OSError):
                         os.ftruncate(self._fd, self._size)
             finally:
                 lock.release()
         self.append(frame_of(payload))
+
+    def append_together(self, payloads: list[bytes], seen: bytes, seq: int, at: int) -> bool:
+        """As `append_encoded`, for frames numbered from `seq` on, by one write; say whether that was done.
+
+        Where not, nothing was: they are to be appended one by one, and what is out of the ordinary shows then.
+        """
+        redactor = self.redactor
+        if self._refusal is not None or (
+            redactor is not None and redactor.hints(seen) and redactor.suspects(seen)
+        ):
+            return False
+        lines = [b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload)) for payload in payloads]
+        data = b"".join(lines)
+        size = len(data)
+        with self._lock:
+            chain = self._chain
+            if self._last is None or seq - 1 != self._last or self._closed:
+                return False
+            before: Chain | None = None
+            if chain.due(at):
+                before = chain.copy()
+                data = chain.close(self._last, self._at) + data
+            if not self._put_whole(data):
+                self._chain = before or chain
+                return False
+            chain.add_all(lines, size, seq, at)
+            self._last = seq + len(lines) - 1
+            self._at = at
+            self._syncer.dirty()
+        return True
+
+    def _put_whole(self, data: bytes) -> bool:
+        """Write lines by one write, and say whether that was possible; where not, none of them is there."""
+        try:
+            done = self._write(self._fd, data)
+        except OSError:
+            done = -1
+        if done == len(data):
+            self._size += done
+            return True
+        # Half a line would read as damage as soon as another one follows.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._fd, self._size)
+        return False
 
     def suspects(self, data: bytes) -> bool:
         """Whether the redactor would look closer at these bytes."""

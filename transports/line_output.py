@@ -86,7 +86,14 @@ class LineOutput(ABC):
                 if done != len(data):
                     self._took(data, done)
         elif not self._is_mute:
-            self._collect(message)
+            self._queue.append(message)
+            self._queued += len(message) + 1
+            # As long as it is dirty, or something is left from before, somebody will write it.
+            if not self._dirty and self._rest is None:
+                self._dirty = True
+                turn.add(self)
+            if self._queued > self._high:
+                self._check_high()
 
     def send_raw(self, data: bytes) -> None:
         """Put bytes on the wire as they are, without a newline. For fault injection alone."""
@@ -97,16 +104,6 @@ class LineOutput(ABC):
             else:
                 self._rest = memoryview(bytes(self._rest) + data)
                 self._queued += len(data)
-
-    def _collect(self, message: bytes) -> None:
-        """Have a message written together with others, at the end of the turn or once the system takes more."""
-        self._queue.append(message)
-        self._queued += len(message) + 1
-        if self._rest is None and not self._dirty:
-            self._dirty = True
-            self._turn.add(self)
-        if self._queued > self._high:
-            self._check_high()
 
     def flush(self) -> None:
         """Write what has been collected in this turn."""

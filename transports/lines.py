@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from transports.base import Id, Limits, Receiver, TransportError
 from transports.framing import Item, LineFramer
@@ -198,10 +199,22 @@ class LineLink(LineOutput):
     def _deliver_all(self, items: list[Item]) -> None:
         self._turn.begin()
         try:
-            for item in items:
+            for item in items[self._together(items) :]:
                 self._deliver(item)
         finally:
             self._turn.end()
+
+    def _together(self, items: list[Item]) -> int:
+        """How many of the first messages the receiver has taken together, where it can do that."""
+        together: Callable[[list[bytes]], int] | None = getattr(self._receiver, "together", None)
+        if together is None or self._closed:
+            return 0
+        messages = [*takewhile(lambda item: type(item) is bytes, items)]
+        try:
+            return together(messages)  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001 - as for one message
+            self._tell_fault(error)
+            return 0
 
     def _deliver(self, item: Item) -> None:
         receiver = self._receiver

@@ -109,7 +109,8 @@ class Asks:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._of_core: dict[tuple[int, Id], PeerAsk] = {}
-        self._held: list[Held] = []
+        self.held: list[Held] = []
+        """Questions that wait to be about one call alone."""
         self.suspensions = Suspensions(session, self)
 
     def peer_asked(self, peer: Peer, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
@@ -198,13 +199,11 @@ class Asks:
         ask.peer.asks[ask.id] = ask
         host = self._session.exchange.host
         held = Held(ask, calls, host.later(HELD_S, lambda: self._held_for_too_long(ask)))
-        self._held.append(held)
+        self.held.append(held)
 
     def settle(self, peer: Peer) -> None:
         """A call has left a connection: a question may be about one call alone now."""
-        if not self._held:
-            return
-        for held in [held for held in self._held if held.ask.peer is peer]:
+        for held in [held for held in self.held if held.ask.peer is peer]:
             held.calls = _narrowed([call for call in held.calls if peer.awaits(call)])
             if len(held.calls) <= 1 and self._unhold(held.ask):
                 held.ask.call = next(iter(held.calls), None)
@@ -212,11 +211,11 @@ class Asks:
 
     def _unhold(self, ask: PeerAsk) -> bool:
         """Take a question from those that wait, and say whether it was one."""
-        held = next((held for held in self._held if held.ask is ask), None)
+        held = next((held for held in self.held if held.ask is ask), None)
         if held is None:
             return False
         held.timer.cancel()
-        self._held.remove(held)
+        self.held.remove(held)
         return True
 
     def _held_for_too_long(self, ask: PeerAsk) -> None:
@@ -225,15 +224,15 @@ class Asks:
 
     def close(self) -> None:
         """The session ends: no timer is to outlive it."""
-        for held in self._held:
+        for held in self.held:
             held.timer.cancel()
-        self._held.clear()
+        self.held.clear()
         self.suspensions.close()
 
     def peer_lost(self, peer: Peer) -> None:
         """A peer has gone: nobody needs the answers to its questions any more."""
         self._session.forget_hosted(peer)
-        for held in [held for held in self._held if held.ask.peer is peer]:
+        for held in [held for held in self.held if held.ask.peer is peer]:
             self._unhold(held.ask)
         for key, ask in list(self._of_core.items()):
             if ask.peer is peer:

@@ -5,7 +5,7 @@ Owns ids towards the core and what it may say when. What a request means is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,7 @@ from gateway.calls.concern import LISTEN
 from gateway.calls.declared import declares
 from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
+from gateway.calls.straight import go_together
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Salvaged
@@ -109,6 +110,10 @@ class Core:
             self.session.core_notified(self, data, envelope)
         else:
             self._answered(data, envelope, kind)
+
+    def together(self, many: Sequence[bytes]) -> int:
+        """Messages of the core that came in one piece: send on as many of the first as are plain calls; how many."""
+        return go_together(self.session, self, many, self._most_depth)
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message."""

@@ -6,7 +6,7 @@ is reached (the `Host` does), nor where its words go (its sessions do).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -29,7 +29,7 @@ from gateway.calls.flood import Flood
 from gateway.calls.hops import Hops
 from gateway.calls.pi import words
 from gateway.calls.registered import Registered, joined, split
-from gateway.calls.straight import comes_straight
+from gateway.calls.straight import come_together, comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.bounds import is_deep
@@ -493,6 +493,10 @@ class Peer:
         except msgspec.DecodeError as fault:
             facts = {"reason": "malformed", "method": envelope.method, "message": str(fault)}
             self.note("fault", facts)
+
+    def together(self, many: Sequence[bytes]) -> int:
+        """Messages that came in one piece: pass on as many of the first as are results of plain calls; how many."""
+        return come_together(self, many)
 
     def _said(self, data: bytes, envelope: Envelope, origin: Origin | None, kind: str) -> None:
         """A request or notification of the peer's own: to the session that it is about, or to all."""

@@ -5,7 +5,7 @@ Owns the interfaces only. Every call returns at once; a test implements them wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, UnsetType
@@ -71,6 +71,14 @@ class Tap(Protocol):
     ) -> int:  # fmt: skip
         """As `record`, for a message of a first life of which nothing more is to be said. Takes no keywords: this is
         what every call pays for, twice."""
+        ...
+
+    def together(
+        self, kind: str, way: str, peer: str, after: int | None, method: str,
+        rows: Sequence[tuple[bytes, int, int | None, str]],
+    ) -> int:  # fmt: skip
+        """As `plain`, for messages that came together: body, id, `re` and name of each. Returns the `seq` of the first
+        one, the others follow on; or -1 where nothing was done, and each is to be recorded for itself."""
         ...
 
     def met(self, peer: str, facts: PeerFacts) -> None:

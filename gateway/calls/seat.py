@@ -183,6 +183,8 @@ class Seat:
     def _left(self, call: Call, reply: Reply | None) -> None:
         """A call has left one of the connections; `reply` is what it ended with, if anything."""
         session = call.session
+        if reply is None and len(self.peers) == 1 and not self._queues and not session.asks.held:
+            return
         peer = call.peer
         if peer is not None:
             if (

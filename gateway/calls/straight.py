@@ -7,6 +7,7 @@ same bytes. What is looked for in a message is looked for by `find`: `in` takes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from gateway.calls.call import Call, Reply
 from gateway.protocol import mcp
 from gateway.protocol.errors import unkept, unrecorded
-from gateway.protocol.jsonrpc import EMPTY, Envelope
+from gateway.protocol.jsonrpc import EMPTY, BadMessage, Envelope, scan
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
@@ -34,41 +35,40 @@ class _Plain(msgspec.Struct, gc=False):
 _read_plain = msgspec.json.Decoder(_Plain).decode
 
 
-def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
-    """Send a plain call on, and say whether that was done. Where not, nothing has been touched."""
+def _way(session: Session, core: Core) -> Peer | None:
+    """The peer that plain calls of a core go straight to at present."""
     seat = session.only
-    id_ = envelope.id
-    calls = core.open
     if (
         seat is None
         or len(seat.peers) != 1
         or not session.is_straight
         or core.era != "legacy"
+        or session.exchange.is_draining
+        or not session.exchange.is_watching
+        or not session.tap.accepting
+    ):
+        return None
+    peer = seat.peers[0]
+    return peer if peer.is_plain and not peer.is_full else None
+
+
+def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
+    """Send a plain call on, and say whether that was done. Where not, nothing has been touched."""
+    id_ = envelope.id
+    calls = core.open
+    peer = _way(session, core)
+    if (
+        peer is None
         or id_ in calls
         or len(calls) + len(session.cores) > session.max_in_flight
-    ):
-        return False
-    peer = seat.peers[0]
-    pending = peer.pending
-    exchange = session.exchange
-    tap = session.tap
-    if (
-        not peer.is_plain
-        or peer.is_full
-        or len(pending) >= peer.limit
-        or exchange.is_draining
-        or not exchange.is_watching
-        or not tap.accepting
+        or len(peer.pending) >= peer.limit
     ):
         return False
     params = envelope.params
-    try:
-        plain = _read_plain(params)
-    except msgspec.DecodeError:
+    name = _name_of(data, params)
+    if name is None:
         return False
-    if plain.meta and (data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0):
-        return False
-    name = plain.name
+    tap = session.tap
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
     if seq < 0:
         core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
@@ -77,7 +77,7 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
     call.deadline = tap.at + peer.timeout_ns
     calls[id_] = call  # pyright: ignore[reportArgumentType]
-    pending[ours] = call
+    peer.pending[ours] = call
     peer.calls += 1
     peer.delivered = seq
     peer.link.send(  # pyright: ignore[reportOptionalMemberAccess] - a plain peer has one
@@ -86,16 +86,69 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     return True
 
 
-def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
-    """Pass the result of a plain call on, and say whether that was done. Where not, nothing has been touched."""
-    id_ = envelope.id
-    call = peer.pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
-    if call is None or call.method != "tools/call" or call.shape != "same" or call.then is not None:
+def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> int:
+    """Send on as many of the first messages as are plain calls, recorded by one write, and say how many.
+
+    Less than two are none: one alone goes as well by itself. Of what is not sent on nothing has been touched.
+    """
+    peer = _way(session, core)
+    if peer is None:
+        return 0
+    calls, pending = core.open, peer.pending
+    room = min(session.max_in_flight + 1 - len(session.cores) - len(calls), peer.limit - len(pending))
+    fresh: dict[int, tuple[bytes, msgspec.Raw, str]] = {}
+    for data in many[: max(room, 0)]:
+        try:
+            envelope, kind = scan(data, most_depth)
+        except BadMessage:
+            break
+        id_, params = envelope.id, envelope.params
+        if kind != "request" or envelope.method != "tools/call" or id_ in calls or id_ in fresh:
+            break
+        name = _name_of(data, params)
+        if name is None:
+            break
+        fresh[id_] = data, params, name  # pyright: ignore[reportArgumentType] - what shows as a request at once has a number
+    if len(fresh) < 2:
+        return 0
+    tap = session.tap
+    rows = [(data, id_, None, name) for id_, (data, _, name) in fresh.items()]
+    seq = tap.together("request", "core>", peer.name, core.delivered, "tools/call", rows)
+    if seq < 0:
+        return 0
+    deadline = tap.at + peer.timeout_ns
+    link = peer.link
+    for id_, (_, params, name) in fresh.items():
+        ours = peer.next_id()
+        call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)
+        call.deadline = deadline
+        calls[id_] = pending[ours] = call
+        seq += 1
+        link.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))  # pyright: ignore[reportOptionalMemberAccess]
+    peer.calls += len(fresh)
+    peer.delivered = seq - 1
+    return len(fresh)
+
+
+def _name_of(data: bytes, params: msgspec.Raw) -> str | None:
+    """What a call names; None where its params are no such, or say more about the call than that."""
+    try:
+        plain = _read_plain(params)
+    except msgspec.DecodeError:
+        return None
+    if plain.meta and (data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0):
+        return None
+    return plain.name
+
+
+def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
+    """Whether a result is passed on as it is, to a core that waits for nothing else."""
+    if call.method != "tools/call" or call.shape != "same" or call.then is not None:
         return False
-    session = call.session
     core = call.core
     core_id = call.core_id
-    if (
+    session = call.session
+    return not (
         core is None
         or not session.is_straight
         or core_id.__class__ is not int
@@ -106,8 +159,18 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         or envelope.jsonrpc != "2.0"
         # Where there is one peer, nobody has to remember whose task it is.
         or (session.only is None and data.find(b'"taskId"') >= 0)
-    ):
+    )
+
+
+def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
+    """Pass the result of a plain call on, and say whether that was done. Where not, nothing has been touched."""
+    id_ = envelope.id
+    call = peer.pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
+    if call is None or not _is_plain(peer, call, data, envelope):
         return False
+    session = call.session
+    core: Core = call.core  # pyright: ignore[reportAssignmentType] - a plain call has one
+    core_id: int = call.core_id  # pyright: ignore[reportAssignmentType] - and a number
     del peer.pending[id_]  # pyright: ignore[reportArgumentType]
     peer.damage.in_a_row = 0
     tap = session.tap
@@ -115,9 +178,46 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     if seq < 0 and tap.must_keep:
         session.answered(call, Reply(fault=unkept(peer.name)))
         return True
-    del core.open[core_id]  # pyright: ignore[reportArgumentType]
+    del core.open[core_id]
     core.delivered = seq
     core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result))
     if (left := peer.on_left) is not None:
         left(call, None)
     return True
+
+
+def come_together(peer: Peer, many: Sequence[bytes]) -> int:
+    """Pass on as many of the first messages as are results of one core's plain calls; as `go_together`."""
+    pending = peer.pending
+    fresh: dict[int, tuple[Call, bytes, msgspec.Raw]] = {}
+    core: Core | None = None
+    for data in many:
+        try:
+            envelope, kind = scan(data, peer.most_depth)
+        except BadMessage:
+            break
+        id_ = envelope.id
+        call = pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
+        if kind != "response" or call is None or id_ in fresh or not _is_plain(peer, call, data, envelope):
+            break
+        if core is None:
+            core = call.core
+        elif call.core is not core:
+            break
+        fresh[id_] = call, data, envelope.result  # pyright: ignore[reportArgumentType] - as above
+    if core is None or len(fresh) < 2:
+        return 0
+    session = core.session
+    rows = [(data, id_, call.seq, "") for id_, (call, data, _) in fresh.items()]
+    seq = session.tap.together("response", "peer>", peer.name, peer.delivered, "tools/call", rows)
+    if seq < 0:
+        return 0
+    peer.damage.silence = peer.damage.in_a_row = 0
+    for id_, (call, _, result) in fresh.items():
+        core_id: int = call.core_id  # pyright: ignore[reportAssignmentType] - a plain call has a number
+        del pending[id_], core.open[core_id]
+        core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, result))
+        if (left := peer.on_left) is not None:
+            left(call, None)
+    core.delivered = seq + len(fresh) - 1
+    return len(fresh)

@@ -88,6 +88,10 @@ class PlayerTap:
             self._look(seq, kind, way, body, peer, re, method, name, "")
         return seq
 
+    def together(self, *_: Any, **__: Any) -> int:
+        """Have frames recorded one by one, so that each is looked at."""
+        return -1
+
     def _look(
         self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str,
         parent: int | None = None, op: int | None = None,

@@ -138,6 +138,10 @@ class GatheringTap:
         """As `record`."""
         return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
 
+    def together(self, *_: Any, **__: Any) -> int:
+        """Have frames recorded one by one."""
+        return -1
+
     def met(self, peer: str, facts: PeerFacts) -> None:
         """The recording knows who the peer was."""
 

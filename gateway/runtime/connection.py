@@ -44,6 +44,7 @@ class Life:
 
     def __init__(self, connection: Connection, peer: Peer) -> None:
         self.message = peer.message
+        self.together = peer.together
         self.stray = peer.stray
         self.failed = peer.failed
         self.writable = peer.writable
@@ -62,6 +63,7 @@ class Life:
     def mute(self) -> None:
         """Pass on nothing more of this life: its peer's next one may have begun."""
         self.message = self.stray = self.failed = self.writable = self.answered = _nothing
+        self.together = len
 
     def closed(self, fault: TransportError | None) -> None:
         """The transport has ended."""

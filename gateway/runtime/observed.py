@@ -61,6 +61,10 @@ class ObservedTap:
         """Record a plain frame, then show it."""
         return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
 
+    def together(self, *_: Any, **__: Any) -> int:
+        """Have frames recorded one by one, so that each is shown."""
+        return -1
+
     def close(self) -> None:
         """Record nothing more."""
         self._tap.close()

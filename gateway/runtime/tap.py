@@ -6,7 +6,7 @@ Owns the sequence and the session's clock. Decides nothing; a recording that can
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -88,6 +88,13 @@ class NullTap:
     ) -> int:  # fmt: skip
         """Number a frame."""
         return self.record(kind, way)
+
+    def together(
+        self, kind: str, way: str, peer: str, after: int | None, method: str,
+        rows: Sequence[tuple[bytes, int, int | None, str]],
+    ) -> int:  # fmt: skip
+        """Record one by one: there is nothing to be saved here."""
+        return -1
 
     def met(self, peer: str, facts: PeerFacts) -> None:
         """Write nothing of a peer."""
@@ -217,9 +224,7 @@ class RecordingTap:
         self.at = at = time.monotonic_ns() - self._start
         redactor = self._redactor
         if redactor is not None and self._rules != redactor.generation:
-            # There are more secrets: what was harmless may be one.
-            self._words.clear()
-            self._rules = redactor.generation
+            self._look_for_secrets()
         head, tail, is_harmless = self._words[kind, peer, way, method, name]
         if id.__class__ is int and after is not None:
             if re is None:
@@ -277,6 +282,38 @@ class RecordingTap:
         if redactor is not None and self._rules != redactor.generation:
             self._words.clear()
             self._rules = redactor.generation
+
+    def together(
+        self, kind: str, way: str, peer: str, after: int | None, method: str,
+        rows: Sequence[tuple[bytes, int, int | None, str]],
+    ) -> int:  # fmt: skip
+        """Record messages that came together by one write: each one's body, id, `re` and name. As `plain`, but for that
+        -1 says that nothing was done: they are to be recorded one by one."""
+        if self._barrier or after is None:
+            return -1
+        self._look_for_secrets()
+        seq = first = self._next
+        at = time.monotonic_ns() - self._start
+        words, most = self._words, self._quick_bytes
+        frames: list[bytes] = []
+        seen: list[bytes] = []
+        for body, id_, re, name in rows:
+            if len(body) >= most or NEWLINE in body:
+                return -1
+            head, tail, is_harmless = words[kind, peer, way, method, name]
+            if re is None:
+                frame = _REQUEST % (seq, at, head, id_, after, tail, body)
+            else:
+                frame = _ANSWER % (seq, at, head, id_, re, after, tail, body)
+            frames.append(frame)
+            seen.append(body if is_harmless else frame)
+            seq += 1
+        # Looked through in one go: a newline is an edge to every pattern, so none begins to match or ceases to.
+        if not self._recorder.append_together(frames, b"\n".join(seen), first, at):
+            return -1
+        self.at = at
+        self._next = seq
+        return first
 
     def _missing(self, fault: RecordingError) -> int:
         """A frame could not be written: others that refer to it are to be looked at from here on."""

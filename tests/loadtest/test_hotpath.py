@@ -194,6 +194,14 @@ def test_a_fixed_script_of_calls_leaves_the_bytes_and_frames_that_were_written_d
 
 
 def test_what_is_counted_of_plain_calls_is_the_straight_way_once_each() -> None:
+    counts = asyncio.run(hotpath.counted(8, 1, 300))
+    assert counts.entered["straight.py: goes_straight"] == counts.entered["straight.py: comes_straight"] == 8
+    assert counts.codes["straight.py: goes_straight"] > counts.calls["straight.py: goes_straight"] > 8
+
+
+def test_plain_calls_that_come_in_one_piece_go_together_and_so_do_their_answers() -> None:
     counts = asyncio.run(hotpath.counted(32, 8, 300))
-    assert counts.entered["straight.py: goes_straight"] == counts.entered["straight.py: comes_straight"] == 32
-    assert counts.codes["straight.py: goes_straight"] > counts.calls["straight.py: goes_straight"] > 32
+    assert counts.entered["straight.py: go_together"] == counts.entered["straight.py: come_together"] == 4
+    assert counts.entered["store.py: Recorder.append_together"] == 8
+    assert not counts.entered["straight.py: goes_straight"]
+    assert not counts.entered["straight.py: comes_straight"]

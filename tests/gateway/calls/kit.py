@@ -51,6 +51,13 @@ class Talker:
         self.receiver.message(data, origin)
         self.desk.settle()
 
+    def says_together(self, *messages: Message | bytes) -> None:
+        """Send messages in one piece, as a link of lines hands them over."""
+        many = [each if isinstance(each, bytes) else msgspec.json.encode(each) for each in messages]
+        for data in many[self.receiver.together(many) :]:
+            self.receiver.message(data)
+        self.desk.settle()
+
     def answers(self, to: Message | Id, result: Any = None, *, about: Id | None = None) -> None:
         id_ = to["id"] if isinstance(to, dict) else to
         self.says({"jsonrpc": "2.0", "id": id_, "result": {} if result is None else result}, about=about)

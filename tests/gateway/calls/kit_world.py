@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import UNSET, UnsetType
@@ -87,6 +87,17 @@ class ListTap:
         after: int | None, method: str, name: str,
     ) -> int:  # fmt: skip
         return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
+
+    def together(
+        self, kind: str, way: str, peer: str, after: int | None, method: str,
+        rows: Sequence[tuple[bytes, int, int | None, str]],
+    ) -> int:  # fmt: skip
+        if self.is_broken or way in self.refuses:
+            return -1
+        seqs = [
+            self.plain(kind, way, body, peer, id_, re, after, method, name) for body, id_, re, name in rows
+        ]
+        return seqs[0]
 
     def met(self, peer: str, facts: Any) -> None:
         pass

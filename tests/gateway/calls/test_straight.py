@@ -15,6 +15,16 @@ step = st.one_of(
     st.tuples(st.just("call"), st.sampled_from([1, 2, "1", ""]), st.sampled_from(["add", "no such", ""])),
     st.tuples(st.just("token"), st.sampled_from([1, 2, 3]), st.just("add")),
     st.tuples(st.just("params"), st.sampled_from([4, 5]), st.sampled_from(["none", "list", "name"])),
+    st.tuples(
+        st.just("crowd"),
+        st.lists(st.sampled_from([1, 2, 3, 4, "1"]), min_size=1, max_size=5).map(tuple),
+        st.sampled_from(["add", "no such", "token", "none"]),
+    ),
+    st.tuples(
+        st.just("answers"),
+        st.lists(st.sampled_from([0, 1, 2, 3, 7]), min_size=1, max_size=5).map(tuple),
+        st.sampled_from(["result", "error", "task", "damaged", "notification"]),
+    ),
     st.tuples(st.just("answer"), st.integers(0, 3), st.sampled_from(["result", "error", "task", "damaged"])),
     st.tuples(st.just("cancel"), st.sampled_from([1, 2, "1", 3]), st.just("")),
     st.tuples(st.just("die"), st.just(0), st.just("")),
@@ -46,6 +56,8 @@ def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
         if PARAMS[how] is not None:
             message["params"] = PARAMS[how]
         core.says(message)
+    elif what == "crowd":
+        core.says_together(*(asked(id_, how if number else "add") for number, id_ in enumerate(which)))
     elif what == "cancel":
         core.cancels(which)
     elif what == "leave":
@@ -57,11 +69,36 @@ def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
         perform_at_peer(desk.services["calc"], what, which, how)
 
 
+def asked(id_: int | str, how: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": id_, "method": "tools/call"}
+    if how != "none":
+        meta = {"_meta": {"progressToken": "t"}} if how == "token" else {}
+        message["params"] = {"name": "add", "arguments": {"a": 1}, **meta}
+    return message
+
+
+def answered(id_: int, how: str) -> dict[str, Any] | bytes:
+    if how == "damaged":
+        return b'{"jsonrpc":"2.0","id":%d,"result":nonsense}' % id_
+    if how == "notification":
+        return {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": id_}}
+    if how == "error":
+        return {"jsonrpc": "2.0", "id": id_, "error": {"code": -32000, "message": "no"}}
+    task: dict[str, Any] = {"task": {"taskId": "t"}} if how == "task" else {}
+    return {"jsonrpc": "2.0", "id": id_, "result": {"content": [], **task}}
+
+
 def perform_at_peer(service: Service, what: str, which: Any, how: str) -> None:
     if what == "die":
         service.dies()
     elif what == "full":
         service.wire.receiver.writable(how == "no")
+    elif what == "answers":
+        sent: list[dict[str, Any]] = service.wire.link.inbox
+        calls = [message for message in sent if message.get("method") == "tools/call"]
+        ids: list[int] = [calls[number]["id"] if number < len(calls) else number for number in which]
+        messages = [answered(id_, how if number == 1 else "result") for number, id_ in enumerate(ids)]
+        service.wire.says_together(*messages)
     elif what == "answer again":
         service.answers(which, {"content": []})
     else:
@@ -85,6 +122,7 @@ def test_both_ways_leave_the_same_frames_and_the_same_bytes(steps: list[tuple[st
     assert play(steps, is_straight=True) == play(steps, is_straight=False)
 
 
+CROWD = ("crowd", (1, 2, 3), "add")
 CALL, ANSWER = ("call", 1, "add"), ("answer", 0, "result")
 
 
@@ -97,6 +135,11 @@ CALL, ANSWER = ("call", 1, "add"), ("answer", 0, "result")
         [*([CALL, ("answer", 0, "damaged"), CALL, ANSWER] * 25), CALL, ANSWER],
         [CALL, ("cancel", 1, ""), CALL, ANSWER, ANSWER],
         [CALL, ("die", 0, ""), CALL, ANSWER],
+        [CROWD, ("answers", (2, 0, 1), "result")],
+        [CROWD, ("answers", (0, 0, 1), "result"), ANSWER],
+        [CROWD, ("lose", "peer>", "keep"), ("answers", (0, 1, 2), "result")],
+        [("lose", "core>", "keep"), CROWD, ("lose", "", "keep"), CROWD],
+        [CROWD, CROWD, ("answers", (0, 1), "notification"), ("answers", (0, 1), "damaged")],
     ],
 )
 def test_both_ways_are_the_same_where_little_is_plain(steps: list[tuple[str, Any, str]]) -> None:

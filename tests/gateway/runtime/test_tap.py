@@ -210,6 +210,72 @@ def test_the_number_of_a_frame_that_could_not_be_written_stands_in_no_other_fram
     ]
 
 
+Row = tuple[bytes, int, int | None, str]
+ROWS: list[Row] = [(b'{"n":%d}' % number, number, None, "add") for number in range(3)]
+
+
+def told_of(folder: Path) -> list[tuple[object, ...]]:
+    return [
+        (frame.seq, frame.kind, frame.id, frame.re, frame.after, frame.name, bytes(frame.body), frame.flags)
+        for frame in open_recording(folder)
+        if frame.kind != "lost"
+    ]
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_messages_recorded_together_are_the_frames_that_they_are_one_by_one(
+    secret: bool, tmp_path: Path
+) -> None:
+    rows = [*ROWS, (b'{"password":"hunter2-and-more"}', 9, 4, "other")] if secret else ROWS
+    for folder in ("one", "all"):
+        redactor = Redactor(b"k" * 32)
+        recorder = Recorder(tmp_path / folder, durability="os", redactor=redactor)
+        tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+        tap.record("mark", "inside", x={"first": True})
+        together = folder == "all" and tap.together("request", "core>", "p", 0, "tools/call", rows) >= 0
+        assert together is (folder == "all" and not secret), "what may be a secret is looked at for itself"
+        if not together:
+            for body, id_, re, name in rows:
+                tap.plain("request", "core>", body, "p", id_, re, 0, "tools/call", name)
+        tap.end().close()
+    assert told_of(tmp_path / "all") == told_of(tmp_path / "one")
+
+
+@pytest.mark.parametrize("taken", [0, 40])
+def test_of_messages_that_cannot_be_written_together_none_is_there_and_none_is_numbered(
+    taken: int, tmp_path: Path
+) -> None:
+    class Full(Broken):
+        def write(self, fd: int, data: bytes) -> int:
+            return os.write(fd, data[:taken]) if self.broken and taken else super().write(fd, data)
+
+    disk = Full()
+    recorder = Recorder(tmp_path / "recording", durability="os", write=disk.write)
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    tap.record("mark", "inside", x={"first": True})
+    before = (tmp_path / "recording" / "frames.jsonl").read_bytes()
+    disk.broken = True
+    assert tap.together("request", "core>", "p", 0, "tools/call", ROWS) == -1
+    assert (tmp_path / "recording" / "frames.jsonl").read_bytes() == before
+    disk.broken = False
+    assert tap.together("request", "core>", "p", 0, "tools/call", ROWS) == 1
+    assert tap.record("mark", "inside", x={"last": True}) == 4
+    tap.end().close()
+    assert [seq for seq, *_ in told_of(tmp_path / "recording")] == [0, 1, 2, 3, 4]
+
+
+def test_a_block_that_is_due_is_closed_before_messages_that_are_recorded_together(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "recording", durability="os")
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    tap.record("mark", "inside", x={"first": True})
+    frames = [b'{"seq":%d,"at":%d,"kind":"mark"}' % (seq, 10**12) for seq in (1, 2)]
+    assert recorder.append_together(frames, b"", 1, tap.at + 10**9)
+    tap.end().close()
+    lines = (tmp_path / "recording" / "frames.jsonl").read_bytes().splitlines()
+    assert [b'"kind":"block"' in line for line in lines] == [False, True, False, False, True]
+    assert [seq for seq, *_ in told_of(tmp_path / "recording")] == [0, 1, 2]
+
+
 def test_nothing_is_recorded_after_the_end_by_either_way(tmp_path: Path) -> None:
     tap = tap_in(str(tmp_path))
     recorder = tap.end()
