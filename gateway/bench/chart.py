@@ -130,6 +130,7 @@ def _lines(axes: Axes, report: Report) -> None:
         axes.axhline(each.added_p50_us, color=CHANGES, linestyle="--", linewidth=1, label=name)
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks([0, 1, 10, 50, 100], ["0", "1", "10", "50", "100"])
+    axes.set_xlim(-0.4, 140)
     axes.minorticks_off()
     top = max(each.added_p50_us for each in (*changes, *(each for _, found, _, _ in lines for each in found)))
     axes.set_yscale("log")

@@ -31,6 +31,7 @@ OPEN_GOAL_MS = 5.0
 START_GOAL_MS = 60.0
 STARTS = 5
 IDLE_S = 2.0
+SETTLE_S = 1.0
 PINGS = 1000
 
 
@@ -79,7 +80,8 @@ def lag() -> Probe:
 
 
 def idle(side: Side, peers: int) -> Probe:
-    """How often an idle gateway wakes up, in two seconds."""
+    """How often an idle gateway wakes up in two seconds, when what the last calls left behind is done."""
+    time.sleep(SETTLE_S)
     before, used = counters.switches(side.pid), counters.cpu_ns(side.pid)
     if before is None or used is None:
         raise BenchError("the system does not count the waits of a process")

@@ -53,10 +53,14 @@ def label(cell: Cell) -> str:
     options = [option for option in cell.options if option != "recording"]
     return {
         "options": _switched(options) if cell.options else "passing on, no recording",
-        "hooks": f"{cell.x or 0:g} extensions",
+        "hooks": _counted(cell.x or 0, "extension"),
         "asked": "changes the call" if "modifies" in cell.options else f"no opinion, {cell.x or 0:g} of them",
-        "peers": f"{cell.x:g} servers" if cell.x else "1 server",
+        "peers": _counted(cell.x or 1, "server"),
     }.get(cell.group, cell.name)
+
+
+def _counted(count: float, thing: str) -> str:
+    return f"{count:g} {thing}{'' if count == 1 else 's'}"
 
 
 def _switched(options: Sequence[str]) -> str:
@@ -178,15 +182,23 @@ def bars(report: Report) -> Iterator[Text]:
     if not every:
         return
     yield Text("Added to a call of 300 B at the median, on one scale", style="bold")
-    longest = max(each.added_p50_us for each in every)
+    # Ten processes that are asked one after the other would leave nothing to be seen of the rest.
+    longest = max((each.added_p50_us for each in every if not _is_chain(each.cell)), default=0.0)
+    longest = longest if longest > 0 else 1.0
     name = max(len(_whole_label(each.cell)) for each in every)
     for cells in found:
         yield Text("")
         for each in cells:
-            length = max(0.0, each.added_p50_us) / longest * BAR if longest > 0 else 0.0
-            bar = "█" * int(length) + ("▌" if length % 1 >= 0.5 else "")
+            length = max(0.0, each.added_p50_us) / longest * BAR
+            bar = (
+                "█" * int(length) + ("▌" if length % 1 >= 0.5 else "") if length <= BAR else "█" * BAR + " …"
+            )
             value = f"{each.added_p50_us:,.0f} µs".rjust(9)
             yield Text(f"  {_whole_label(each.cell).ljust(name)}{value}  ") + Text(bar or "▏", style="blue")
+
+
+def _is_chain(cell: Cell) -> bool:
+    return cell.group == "asked" and (cell.x or 0) > 1
 
 
 def _whole_label(cell: Cell) -> str:

@@ -81,6 +81,19 @@ def test_the_longest_bar_is_that_of_the_most_added() -> None:
     assert f"{most:,.0f} µs" in longest
 
 
+def test_ten_extensions_in_a_row_leave_something_to_be_seen_of_the_rest() -> None:
+    (chain,) = [scene.cells[0] for scene in scenes("usual") if scene.setup.asked == 10]
+    found = msgspec.structs.replace(
+        report("quick"),
+        comparisons=(*report("quick").comparisons, compare(chain, taking(10), taking(50_000))),
+    )
+    lines = [line.plain for line in bars(found) if "█" in line.plain]
+    assert [line for line in lines if line.endswith("█ …")] == [
+        line for line in lines if "10 of them" in line
+    ]
+    assert sum(line.count("█") > 15 for line in lines) > 2
+
+
 def test_goals_faults_and_growth_are_told_in_sentences() -> None:
     told = "\n".join(sentences(report()))
     assert "goal 5 ms: missed" in told
