@@ -18,7 +18,7 @@ class Heard:
     def message(self, *what: Any) -> None:
         self.heard.append(what)
 
-    stray = failed = writable = message
+    stray = failed = writable = hook_answered = message
 
 
 def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
@@ -29,5 +29,6 @@ def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
     life.message(b"after", None)
     life.stray(b"after", "binary", size=5)
     life.writable(False)
+    life.answered(1, b"{}")
 
     assert peer.heard == [(b"before",)]
