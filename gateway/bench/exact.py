@@ -57,11 +57,11 @@ def syscalls(setup: Setup) -> float:
                     if told.exists() and told.stat().st_size:
                         raise
                     raise MissingError(f"strace may not trace here: {error}") from error
-            counts.append(_total(told.read_text()))
+            counts.append(calls_in(told.read_text()))
     return (counts[1] - counts[0]) / (MANY - FEW)
 
 
-def _total(table: str) -> int:
+def calls_in(table: str) -> int:
     """All calls of a table of strace's.
 
     Raises:

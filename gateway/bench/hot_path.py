@@ -17,13 +17,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 TICK_NS = 20_000
-# Before anything of ours is imported that could keep the true one: blocks of a recording end by the clock.
-time.monotonic_ns = itertools.count(10**12, TICK_NS).__next__
+if __name__ == "__main__":
+    # Before anything of ours is imported that could keep the true one: blocks of a recording end by the clock.
+    time.monotonic_ns = itertools.count(10**12, TICK_NS).__next__
 
 from gateway.calls.exchange import Exchange  # noqa: E402
 from gateway.config.model import Config  # noqa: E402
@@ -55,9 +56,10 @@ HELLO = b'{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name"
 class RecordingStage(Stage):
     """A world in which nothing waits, and frames are recorded by the real tap. Implements `calls.ports.Host`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, write: Callable[[int, bytes], int]) -> None:
         super().__init__(VirtualClock(), 1, lambda _: None)
         self._folder = folder
+        self._write = write
 
     def tap(self, hello: Hello) -> Any:
         """Return a tap that does everything but write."""
@@ -66,7 +68,7 @@ class RecordingStage(Stage):
             redactor=Redactor(b"k" * 32),
             durability="os",
             reserve_bytes=0,
-            write=lambda _, data: len(data),
+            write=self._write,
         )
         return RecordingTap(recorder, on_refusal=lambda _: None, on_close=lambda _: None)
 
@@ -74,9 +76,12 @@ class RecordingStage(Stage):
 class HotPath:
     """One session of one core with one peer, both of them lists of bytes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *, write: Callable[[int, bytes], int] = lambda _, data: len(data)
+    ) -> None:
+        """`write` takes the lines of frames."""
         config = Config(peers={"echo": PeerConfig(command=["x"], start="eager", era="legacy")})
-        self._stage = RecordingStage(folder)
+        self._stage = RecordingStage(folder, write)
         self._stage.calls = StagedCalls(config, lambda _: None)
         exchange = Exchange(config, self._stage, version="0")
         self._told: list[bytes] = []
