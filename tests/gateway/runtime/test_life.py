@@ -20,6 +20,10 @@ class Heard:
 
     stray = failed = writable = hook_answered = message
 
+    def together(self, many: list[bytes]) -> int:
+        self.heard.append(tuple(many))
+        return len(many)
+
 
 def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
     peer = Heard()
@@ -30,5 +34,6 @@ def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
     life.stray(b"after", "binary", size=5)
     life.writable(False)
     life.answered(1, b"{}")
+    assert life.together([b"after", b"after"]) == 2
 
     assert peer.heard == [(b"before",)]
