@@ -95,6 +95,20 @@ class LineOutput(ABC):
             if self._queued > self._high:
                 self._check_high()
 
+    def send_all(self, messages: list[bytes]) -> None:
+        """As `send`, for several messages."""
+        if not self._turn.batching or self._is_mute or _NEWLINE in b"".join(messages):
+            for message in messages:
+                self.send(message)
+            return
+        self._queue += messages
+        self._queued += sum(map(len, messages)) + len(messages)
+        if not self._dirty and self._rest is None:
+            self._dirty = True
+            self._turn.add(self)
+        if self._queued > self._high:
+            self._check_high()
+
     def send_raw(self, data: bytes) -> None:
         """Put bytes on the wire as they are, without a newline. For fault injection alone."""
         if not (self._asked or self._closed or self._broken):

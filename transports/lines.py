@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from transports.base import Id, Limits, Receiver, TransportError
-from transports.framing import Item, LineFramer
+from transports.framing import Item, LineFramer, Stray
 from transports.line_output import LineOutput
 
 READ_BYTES = 65536
@@ -209,9 +209,10 @@ class LineLink(LineOutput):
         together: Callable[[list[bytes]], int] | None = getattr(self._receiver, "together", None)
         if together is None or self._closed:
             return 0
-        messages = [*takewhile(lambda item: type(item) is bytes, items)]
+        if Stray in map(type, items):
+            items = [*takewhile(lambda item: type(item) is bytes, items)]
         try:
-            return together(messages)  # type: ignore[arg-type]
+            return together(items)  # pyright: ignore[reportArgumentType] - all of them are bytes
         except Exception as error:  # noqa: BLE001 - as for one message
             self._tell_fault(error)
             return 0

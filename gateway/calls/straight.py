@@ -7,7 +7,7 @@ same bytes. What is looked for in a message is looked for by `find`: `in` takes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
     from gateway.calls.session import Session
+    from transports.base import Link
 
 LANE_MARK = mcp.META_LANE.encode()
 
@@ -117,17 +118,28 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
     if seq < 0:
         return 0
     deadline = tap.at + peer.timeout_ns
-    link = peer.link
+    out: list[bytes] = []
     for id_, (_, params, name) in fresh.items():
         ours = peer.next_id()
         call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)
         call.deadline = deadline
         calls[id_] = pending[ours] = call
         seq += 1
-        link.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))  # pyright: ignore[reportOptionalMemberAccess]
+        out.append(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
+    _send_all(peer.link, out)  # pyright: ignore[reportArgumentType] - a plain peer has one
     peer.calls += len(fresh)
     peer.delivered = seq - 1
     return len(fresh)
+
+
+def _send_all(link: Link, messages: list[bytes]) -> None:
+    """Send messages one after the other, in one go where the link can do that."""
+    send_all: Callable[[list[bytes]], None] | None = getattr(link, "send_all", None)
+    if send_all is not None:
+        send_all(messages)
+        return
+    for message in messages:
+        link.send(message)
 
 
 def _name_of(data: bytes, params: msgspec.Raw) -> str | None:
@@ -213,11 +225,13 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
     if seq < 0:
         return 0
     peer.damage.silence = peer.damage.in_a_row = 0
+    out: list[bytes] = []
     for id_, (call, _, result) in fresh.items():
         core_id: int = call.core_id  # pyright: ignore[reportAssignmentType] - a plain call has a number
         del pending[id_], core.open[core_id]
-        core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, result))
+        out.append(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, result))
         if (left := peer.on_left) is not None:
             left(call, None)
+    _send_all(core.link, out)
     core.delivered = seq + len(fresh) - 1
     return len(fresh)

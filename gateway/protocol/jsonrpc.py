@@ -81,8 +81,9 @@ _encode = msgspec.json.Encoder().encode
 _ID = re.compile(rb'\s*:\s*(-?[0-9]{1,18}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
 _SALVAGED_BYTES: Final = 256 * 1024
 """How much of damaged bytes is looked at."""
-_ANSWER_BYTES: Final = len(b'{"jsonrpc":"2.0","id":,"result":}')
-_REQUEST_BYTES: Final = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}')
+# What is not a member's own is less than another member would take, `,"id":0` being the shortest.
+_ANSWER_ROOM: Final = len(b'{"jsonrpc":"2.0","id":,"result":}') + 8
+_REQUEST_ROOM: Final = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}') + 8
 _KNOWN: Final = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
 
 
@@ -110,15 +111,14 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
         envelope = _second_look(data, fault)
     else:
-        # What is not a member's own is less than another member would take, `,"id":0` being the shortest.
         if envelope.jsonrpc == "2.0" and envelope.id.__class__ is int:
             if envelope.result:
-                if size - len(envelope.result) < _ANSWER_BYTES + 8:
+                if size - len(envelope.result) < _ANSWER_ROOM:
                     kind = "response"
             elif (
                 envelope.params
                 and envelope.method
-                and size - len(envelope.params) - len(envelope.method) < _REQUEST_BYTES + 8
+                and size - len(envelope.params) - len(envelope.method) < _REQUEST_ROOM
             ):
                 kind = "request"
         if kind is None and not _plain(envelope, data):

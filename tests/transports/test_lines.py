@@ -166,6 +166,60 @@ def test_answers_to_one_read_are_one_write(monkeypatch: pytest.MonkeyPatch) -> N
     run(main())
 
 
+class Taker(Recorder):
+    """Takes so many of the first messages of a piece together, and says them back."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+        self.link: LineLink | None = None
+        self.pieces: list[list[bytes]] = []
+
+    def together(self, many: list[bytes]) -> int:
+        self.pieces.append(list(many))
+        if self.most < 0:
+            raise ValueError("it takes none")
+        assert self.link is not None
+        self.link.send_all(many[: self.most])
+        return min(self.most, len(many))
+
+
+@pytest.mark.parametrize("most", [0, 2, 3])
+def test_what_came_in_one_piece_is_offered_together_and_the_rest_comes_one_by_one(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        taker = Taker(most)
+        async with wire(Limits(message_bytes=20), taker) as it:
+            taker.link = it.link
+            taker.on_message = it.link.send
+            calls = Calls(monkeypatch, it.link)
+            it.say(b"1\n2\n3\n" + b"x" * 30 + b"\n4\n")
+            assert await it.heard(8) == b"1\n2\n3\n4\n"
+            assert calls.writes == [8]
+            assert taker.pieces == [[b"1", b"2", b"3"]], "a stray ends what can be taken together"
+            assert taker.messages == [b"1", b"2", b"3", b"4"][most:]
+            assert len(taker.strays) == 1
+            it.link.send_all([b"5", b"6\n6"])
+            assert await it.heard(6) == b"5\n6 6\n"
+
+    run(main())
+
+
+def test_what_cannot_be_taken_together_comes_one_by_one() -> None:
+    problems: list[object] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: problems.append(context["exception"]))
+        async with wire(receiver=Taker(-1)) as it:
+            it.say(b"1\n2\n")
+            await it.receiver.count(2)
+
+    run(main())
+    assert [str(problem) for problem in problems] == ["it takes none"]
+
+
 def test_messages_sent_in_one_turn_are_at_most_two_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with wire() as it:
