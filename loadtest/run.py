@@ -249,6 +249,10 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
 def main() -> int:
     """Run one load test."""
     options = parser().parse_args()
+    for name in ("out", "script", "recording", "config", "token_file"):
+        # Locust runs in another directory.
+        if (path := getattr(options, name)) is not None:
+            setattr(options, name, path.absolute())
     if options.users == "recorded" and options.recording is None:
         sys.stderr.write(
             "error: recorded agents need a recording\n\nhint: --recording DIR names one; "
@@ -264,7 +268,6 @@ def main() -> int:
     except (BudgetError, PlanError, ScriptError, OSError) as fault:
         sys.stderr.write(f"error: {fault}\n")
         return BAD_INPUT
-    options.out = options.out.absolute()
     options.out.mkdir(parents=True, exist_ok=True)
     for name in ("report.html", *(name for name, _ in FILES)):
         # What an earlier run has left is not of this one.

@@ -54,18 +54,23 @@ class Verdict(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         most = " and ".join(
-            f"{word} {bound:g}"
+            f"{word} {number(bound)}"
             for word, bound in (("at most", self.budget.most), ("at least", self.budget.least))
             if bound is not None
         )
         if self.measured is None:
             return f"{self.name}: nothing was measured, wanted {most}"
-        said = f"{self.name}: {self.measured:.4g}, wanted {most}"
+        said = f"{self.name}: {number(self.measured)}, wanted {most}"
         if self.is_kept:
             return said
         way = "over" if self.budget.most is not None and self.measured > self.budget.most else "short"
         share = f", {self.by / abs(self.bound):.0%} of it" if self.bound else ""
-        return f"{said}: {way} by {self.by:.4g}{share}"
+        return f"{said}: {way} by {number(self.by)}{share}"
+
+
+def number(value: float) -> str:
+    """A figure for people: whole where it is large, and with four digits that mean something where it is not."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def judge(budgets: Mapping[str, Budget], figures: Mapping[str, float]) -> list[Verdict]:

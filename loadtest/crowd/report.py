@@ -13,7 +13,7 @@ from html import escape
 
 import msgspec
 
-from loadtest.crowd.budgets import Verdict
+from loadtest.crowd.budgets import Verdict, number
 from loadtest.crowd.tally import SESSION, Entry, Tally, of
 
 COLUMNS = ("calls", "failed", "calls_per_s", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms")
@@ -131,10 +131,12 @@ def _ranked(faults: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def as_text(outcome: Outcome) -> list[str]:
     """What a terminal shows at the end."""
-    lines = [f"{'':34} " + " ".join(f"{title:>9}" for title in TITLES)]
-    for kind, name, figures in rows(outcome.tally, outcome.seconds):
+    found = rows(outcome.tally, outcome.seconds)
+    wide = max((len(f"{kind}, {name}") for kind, name, _ in found), default=0)
+    lines = [f"{'':{wide}} " + " ".join(f"{title:>9}" for title in TITLES)]
+    for kind, name, figures in found:
         cells = " ".join(f"{_cell(column, figures.get(column)):>9}" for column in COLUMNS)
-        lines.append(f"{kind + ', ' + name:34.34} {cells}")
+        lines.append(f"{f'{kind}, {name}':{wide}} {cells}")
     for fault, count in _ranked(outcome.tally.faults):
         lines.append(f"  {count} x {fault}")
     lines += ["", *(f"  {'kept  ' if v.is_kept else 'BROKEN'}  {v}" for v in outcome.verdicts)]
@@ -155,7 +157,7 @@ def as_html(outcome: Outcome, files: Sequence[tuple[str, str]] = ()) -> str:
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Load test</title>",
         f"<style>{STYLE}</style><h1>Load test of a Tieline gateway</h1>",
         f"<p class='verdict {'kept' if outcome.is_kept else 'broken'}'>{escape(outcome.sentence)}</p>",
-        f"<p>{outcome.users} users for {outcome.seconds:.1f} s. {escape(outcome.about)}</p>",
+        f"<p>{_many(outcome.users, 'agent')} for {outcome.seconds:.1f} s. {escape(outcome.about)}</p>",
         f"<p><code>{escape(outcome.command)}</code></p>",
     ]
     if outcome.verdicts:
@@ -166,7 +168,8 @@ def as_html(outcome: Outcome, files: Sequence[tuple[str, str]] = ()) -> str:
         for kind, names in sorted(outcome.tally.entries.items())
         for name, entry in _largest(names)
     }
-    parts.append("<p>How long the slowest share of the calls took:</p>" + percentile_plot(curves))
+    parts.append(f"<p>{escape(_counting(outcome.tally))} So many calls took no longer than this:</p>")
+    parts.append(percentile_plot(curves))
     if len(outcome.ticks) > 1:
         parts.append("<h2>In the course of the run</h2>" + _course(outcome.ticks))
     if outcome.tally.faults:
@@ -177,6 +180,20 @@ def as_html(outcome: Outcome, files: Sequence[tuple[str, str]] = ()) -> str:
         )
         parts.append(f"<h2>Files</h2><ul>{listed}</ul>")
     return "\n".join(parts) + "\n</html>\n"
+
+
+def _counting(tally: Tally) -> str:
+    """From when to when calls are timed, and how far that can be trusted."""
+    said: list[str] = []
+    if "recorded" in tally.kinds:
+        said.append(
+            "Calls of recorded agents are timed from when they were due, not from when they could be sent."
+        )
+    if (lag := tally.lag.at(0.99)) is not None:
+        said.append(
+            f"In 99 of 100 cases the load generator was itself late by no more than {lag / 1000:.2g} ms."
+        )
+    return " ".join(said)
 
 
 def _largest(names: Mapping[str, Entry]) -> list[tuple[str, Entry]]:
@@ -248,7 +265,7 @@ def _course(ticks: Sequence[Tick]) -> str:
 
 def _scale(most: float, unit: str) -> list[tuple[str, float]]:
     tall = HEIGHT - TOP - BOTTOM
-    return [(f"{most * share:.3g}{unit}", TOP + tall * (1 - share)) for share in (0, 0.5, 1)]
+    return [(f"{number(most * share)}{unit}", TOP + tall * (1 - share)) for share in (0, 0.5, 1)]
 
 
 def _svg(
@@ -265,11 +282,11 @@ def _svg(
     for text, x in feet:
         anchor = "end" if x > WIDTH - 30 else "middle"
         out.append(f"<text x='{x:.1f}' y='{HEIGHT - 8}' text-anchor='{anchor}'>{text}</text>")
-    for number, (line, name) in enumerate(zip(lines, names, strict=True)):
-        ink = INKS[number % len(INKS)]
+    for place, (line, name) in enumerate(zip(lines, names, strict=True)):
+        ink = INKS[place % len(INKS)]
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in line)
         out.append(f"<polyline points='{points}' fill='none' stroke='{ink}' stroke-width='1.6'/>")
-        foot = HEIGHT + 16 * number + 8
+        foot = HEIGHT + 16 * place + 8
         out.append(f"<rect x='{LEFT}' y='{foot - 8}' width='10' height='10' fill='{ink}'/>")
         out.append(f"<text x='{LEFT + 16}' y='{foot + 1}'>{escape(name)}</text>")
     return "".join(out) + "</svg>"
