@@ -88,10 +88,10 @@ def _crew(options: Any, users: list[Any]) -> Crew:
     )
     if any(issubclass(user, ScriptedUser) for user in users):
         crew.script = parse_script(Path(options.script).read_text(), options.script)
-    if any(issubclass(user, RecordedUser) for user in users):
-        if not options.recording:
-            raise PlanError("a RecordedUser needs a recording: name one with --recording")
+    if options.recording:
         crew.plan = plan_from(Path(options.recording))
+    elif users == [RecordedUser]:
+        raise PlanError("a RecordedUser needs a recording: name one with --recording")
     return crew
 
 

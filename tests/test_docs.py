@@ -28,6 +28,8 @@ from gateway.cli import output
 from gateway.cli.main import application, main
 from gateway.config import parse
 from gateway.protocol import mcp
+from loadtest.crowd.budgets import changed
+from loadtest.run import parser as load_options
 from tests.picture import ASKED_SHOP, SHOP, drawn
 from tests.processes.gateway_kit import program
 from tests.reference_pages import PAGES, REFERENCE
@@ -59,6 +61,11 @@ def blocks(language: str) -> Iterator[Any]:
             re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
         ):
             yield pytest.param(body, id=f"{page.relative_to(ROOT)}-{number}")
+
+
+def joined(text: Any) -> list[str]:
+    """The lines of a shell, with those put together that end in a backslash."""
+    return str(text).replace("\\\n", " ").splitlines()
 
 
 def commands() -> Iterator[Any]:
@@ -97,6 +104,17 @@ def test_every_command_in_the_documents_can_be_typed(line: str) -> None:
         command = command.commands[words.pop(0)]
 
     command.make_context("tieline", words)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [line for block in blocks("sh") for line in joined(block.values[0]) if "-m loadtest.run" in line],
+)
+def test_every_load_test_in_the_documents_can_be_typed(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    options = load_options().parse_args(words[words.index("loadtest.run") + 1 :])
+
+    changed({}, options.budget)
 
 
 def test_every_example_in_the_help_can_be_typed() -> None:

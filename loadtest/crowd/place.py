@@ -66,8 +66,8 @@ class Place:
     def about(self) -> str:
         """In words."""
         if self.transport == "stdio":
-            return "Each user has a gateway of its own, on stdio."
-        return f"All users are connected to {self.url}."
+            return "Each agent has a gateway of its own, on stdio."
+        return f"All agents are connected to {self.url}."
 
     @property
     def environment(self) -> dict[str, str]:
