@@ -29,6 +29,7 @@ from gateway.cli.main import application, main
 from gateway.config import parse
 from gateway.protocol import mcp
 from loadtest.crowd.budgets import changed
+from loadtest.crowd.script import parse as parse_script
 from loadtest.run import parser as load_options
 from tests.picture import ASKED_SHOP, SHOP, drawn
 from tests.processes.gateway_kit import program
@@ -115,6 +116,11 @@ def test_every_load_test_in_the_documents_can_be_typed(line: str) -> None:
     options = load_options().parse_args(words[words.index("loadtest.run") + 1 :])
 
     changed({}, options.budget)
+
+
+@pytest.mark.parametrize("text", list(blocks("toml calls.toml")))
+def test_every_script_of_a_load_test_in_the_documents_is_right(text: str) -> None:
+    assert parse_script(text, "calls.toml").call
 
 
 def test_every_example_in_the_help_can_be_typed() -> None:
