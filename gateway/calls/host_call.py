@@ -111,7 +111,8 @@ class HostCalls:
         self._session = session
         self.authority: Authority = session.exchange.host.authority(session)
         self.surface = Surface(session)
-        self.prompts = Prompts(session, self.surface, session.config.extensions.prompt_timeout_s)
+        timeout_s = session.config.extensions.prompt_timeout_s
+        self.prompts = Prompts(session, self.surface, timeout_s, self.authority.joins)
         self.bus = Bus()
         self._open: dict[tuple[str, int, Id], Hosted] = {}
         """By connection and the id there."""

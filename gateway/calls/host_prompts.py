@@ -65,21 +65,29 @@ class Prompt:
         self._prompts.end(self, "there is an answer")
         self._prompts.count(self.key, answer)
         answer = msgspec.structs.replace(answer, shown=self.shown, by=self._prompts.surface.name)
+        # It is remembered once.
+        again = msgspec.structs.replace(answer, keep="once")
+        self._prompts.answered(self.key, again)
         waiting, self.waiting = self.waiting, {}
         for at, then in enumerate(waiting.values()):
-            # It is remembered once.
-            then(answer if not at else msgspec.structs.replace(answer, keep="once"))
+            then(again if at else answer)
 
 
 class Prompts:
     """The questions of one session."""
 
-    def __init__(self, session: Session, surface: Surface, timeout_s: float) -> None:
+    def __init__(
+        self, session: Session, surface: Surface, timeout_s: float, joins: Callable[[Hosted], bool]
+    ) -> None:
+        """`joins` as `ports.Authority` has it."""
         self._session = session
+        self._joins = joins
         self.surface = surface
         self._timeout_s = timeout_s
         self._open: dict[tuple[str, ...], Prompt] = {}
         self._refused: Counter[tuple[str, ...]] = Counter()
+        self._last: dict[tuple[str, ...], Answer] = {}
+        """What was answered last, for who comes late to a question."""
 
     def can_be_asked(self, call: Call | None) -> bool:
         """Whether a person could answer now."""
@@ -95,6 +103,10 @@ class Prompts:
         if len(self._open) >= MOST_PROMPTS or self._refused[key] >= MOST_REFUSALS:
             then(Answer(allowed=None, by=self.surface.name))
             return None
+        last = self._last.get(key)
+        if last is not None and self._joins(hosted):
+            then(last)
+            return None
         asked = _request(title_of(decision), message_of(decision, hosted.params))
         prompt = self._open[key] = Prompt(self, key, f"{asked.title}\n{asked.message}")
         prompt.waiting[hosted] = then
@@ -105,6 +117,10 @@ class Prompts:
             hosted, asked, params, "", lambda output: prompt.answer(answer_of(output))
         )
         return prompt if prompt.waiting else None
+
+    def answered(self, key: tuple[str, ...], answer: Answer) -> None:
+        """Take note of what was answered."""
+        self._last[key] = answer
 
     def count(self, key: tuple[str, ...], answer: Answer) -> None:
         """Take note of an answer: nobody is to be asked until he says yes."""

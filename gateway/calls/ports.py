@@ -138,6 +138,13 @@ class Authority(Protocol):
         """Remember the answer that a decision holds, for as long as it says. May raise anything."""
         ...
 
+    def joins(self, hosted: Hosted) -> bool:
+        """Whether a call has the answer to the same question of an earlier call, though that is not open any more.
+
+        Never but in a replay, where a person answers sooner than when they were asked.
+        """
+        ...
+
 
 class Keeper(Files, Protocol):
     """Where the session of one agent is kept."""

@@ -517,6 +517,21 @@ class Player:
         seq = self._recorded_of.get(live)
         return seq if seq in self.script.hosted else None
 
+    def known_of(self, live: int) -> dict[str, Any] | None:
+        """What the first decision about a recorded host call was made of; `live` is the frame of the call."""
+        call = self.hosted(live)
+        decisions = self.script.decided.get(call, ()) if call is not None else ()
+        return self.script.source.frame(decisions[0]).x if decisions else None
+
+    def joined(self, live: int) -> bool:
+        """Whether a recorded host call had the answer to another one's question, and put none itself."""
+        call = self.hosted(live)
+        decisions = self.script.decided.get(call, ()) if call is not None else ()
+        if call is None or len(decisions) < 2:
+            return False
+        put = (*self.script.passed_on.get(call, ()), *self.script.shown.get(call, ()))
+        return not any(decisions[0] < seq < decisions[1] for seq in put)
+
     def decided(self, live: int, parent: int, x: dict[str, Any]) -> None:
         """A decision about a host call of a recorded extension was made, by the frame `live`."""
         call = self.hosted(parent)

@@ -19,6 +19,7 @@ from gateway.policy.policyfile import read_policy
 from gateway.policy.record import facts_of, is_decision
 from gateway.policy.rules import Rules
 from gateway.protocol import jsonrpc
+from gateway.protocol.errors import Fault
 
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
@@ -26,15 +27,22 @@ if TYPE_CHECKING:
     from gateway.calls.ports import Authority
     from gateway.config.model import Config
     from gateway.policy.decide import Decision, Facts
+    from gateway.replay.player import Player
     from recordings.frame import Frame
 
 
 class StagedAuthority:
     """What was known when calls were decided about. Implements `calls.ports.Authority`."""
 
-    def __init__(self, config: Config, recorded: Callable[[Hosted], dict[str, Any] | None]) -> None:
-        """`recorded` finds the `x` of the decision about a call."""
+    def __init__(
+        self,
+        config: Config,
+        recorded: Callable[[Hosted], dict[str, Any] | None],
+        joined: Callable[[Hosted], bool] = lambda _: False,
+    ) -> None:
+        """`recorded` finds the `x` of the decision about a call; `joined` says whether it had another's question."""
         self._recorded = recorded
+        self._joined = joined
         policy, _ = read_policy(config.extensions.policy, Report(file="recording.json"))
         self.rules = Rules(policy)
         self.roots = Roots(named_roots(config.extensions.roots or ["/"]))
@@ -64,6 +72,10 @@ class StagedAuthority:
     def keep(self, decision: Decision) -> None:
         """Nothing: later decisions hold what was remembered."""
 
+    def joins(self, hosted: Hosted) -> bool:
+        """As when it was recorded."""
+        return self._joined(hosted)
+
 
 class PlayedAuthority:
     """The authority of a session some of whose extensions may be live. Implements `calls.ports.Authority`."""
@@ -85,6 +97,10 @@ class PlayedAuthority:
 
     def keep(self, decision: Decision) -> None:
         """Nothing: a replay changes no file."""
+
+    def joins(self, hosted: Hosted) -> bool:
+        """As when it was recorded; never one that is live."""
+        return self._is_played(hosted.peer) and self._played.joins(hosted)
 
 
 class Staged:
@@ -162,6 +178,19 @@ def give(hosted: Hosted, kind: str, body: bytes) -> None:
         hosted.ended(Reply(error=bytes(envelope.error)))
     else:
         hosted.ended(Reply(result=bytes(host_words.output_of(bytes(envelope.result)))))
+
+
+def give_again(player: Player, served: Staged) -> None:
+    """Give a host call all that its recorded one was given."""
+    call = player.hosted(served.hosted.seq) if served.hosted is not None else None
+    for seq in player.script.hosted[call] if call is not None else ():
+        if served.hosted is not None:
+            give(served.hosted, player.script.source.frame(seq).kind, player.script.body(seq))
+    if served.hosted is not None:
+        why = "Replay: the recording does not say what this host call was given"
+        served.hosted.ended(
+            Reply(fault=Fault(code="io", message=why, reason="not_recorded", outcome="unknown"))
+        )
 
 
 def is_of_connector(frame: Frame) -> bool:

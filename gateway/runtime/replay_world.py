@@ -13,8 +13,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.calls.call import Reply
-from gateway.protocol.errors import Fault
 from gateway.replay.account import account
 from gateway.replay.faulty import Faults
 from gateway.replay.inner import PlayedInner
@@ -25,7 +23,7 @@ from gateway.replay.playing import Playing
 from gateway.replay.recollection import Recollection
 from gateway.replay.service import Service
 from gateway.replay.shelf import Book, Seating, Shelf
-from gateway.replay.staged_calls import PlayedAuthority, Staged, StagedAuthority, give
+from gateway.replay.staged_calls import PlayedAuthority, Staged, StagedAuthority, give_again
 from gateway.replay.staged_terminal import PlayedTerminal
 from gateway.runtime.world import World
 from recordings.divergence import Report
@@ -229,13 +227,13 @@ class ReplayWorld(World):
         playing = tap.playing
 
         def recorded(hosted: Hosted) -> dict[str, Any] | None:
-            player = playing.player
-            call = player.hosted(hosted.seq)
-            decisions = player.script.decided.get(call, ()) if call is not None else ()
-            return player.script.source.frame(decisions[0]).x if decisions else None
+            return playing.player.known_of(hosted.seq)
+
+        def joined(hosted: Hosted) -> bool:
+            return playing.player.joined(hosted.seq)
 
         live = cache(partial(super().authority, session))
-        return PlayedAuthority(StagedAuthority(self.config, recorded), live, self._is_played)
+        return PlayedAuthority(StagedAuthority(self.config, recorded, joined), live, self._is_played)
 
     def keeper(self, session: Session, peer: Peer) -> Keeper | None:
         """Keep nothing on disk: a session of live extensions lasts as long as the replay, and those that are played
@@ -252,7 +250,7 @@ class ReplayWorld(World):
         if playing is None:
             return super().serve(hosted)
         served = Staged(hosted)
-        asyncio.get_running_loop().call_soon(_give_again, playing.player, served)
+        asyncio.get_running_loop().call_soon(give_again, playing.player, served)
         return served
 
     def _is_played(self, peer: Peer) -> bool:
@@ -264,19 +262,6 @@ class ReplayWorld(World):
             return None
         tap = peer.sessions[0].tap
         return tap.playing if isinstance(tap, PlayerTap) else None
-
-
-def _give_again(player: Player, served: Staged) -> None:
-    """Give a host call what its recorded one was given."""
-    call = player.hosted(served.hosted.seq) if served.hosted is not None else None
-    for seq in player.script.hosted[call] if call is not None else ():
-        if served.hosted is not None:
-            give(served.hosted, player.script.source.frame(seq).kind, player.script.body(seq))
-    if served.hosted is not None:
-        why = "Replay: the recording does not say what this host call was given"
-        served.hosted.ended(
-            Reply(fault=Fault(code="io", message=why, reason="not_recorded", outcome="unknown"))
-        )
 
 
 def _report(loop: asyncio.AbstractEventLoop, fault: Exception) -> None:

@@ -145,6 +145,10 @@ class SessionAuthority:
         else:
             self._whole.file.keep(grant)
 
+    def joins(self, hosted: Hosted) -> bool:
+        """Whoever comes too late for an answer asks again."""
+        return False
+
 
 def signals(declaration: Declaration | None, program: Program) -> Signals:
     """Return the evidence about an extension, in thousandths: what it declares that it wants, and how big it is."""

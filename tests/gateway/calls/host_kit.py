@@ -50,6 +50,9 @@ class TableAuthority:
         if grant is not None:
             self.given.append(grant)
 
+    def joins(self, hosted: Hosted) -> bool:
+        return False
+
 
 class ByHand:
     """A host call that the test serves. Implements `calls.ports.Served`."""

@@ -17,8 +17,11 @@ import msgspec
 
 from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
+from gateway.calls.host_call import Hosted
 from gateway.calls.peer_state import Peer
-from gateway.calls.ports import Tap
+from gateway.calls.ports import Authority, Served, Tap
+from gateway.calls.session import Session
+from gateway.config.model import Config
 from gateway.config.recorded import config_of
 from gateway.protocol import mcp
 from gateway.replay.account import account
@@ -28,6 +31,7 @@ from gateway.replay.player_tap import PlayerTap
 from gateway.replay.playing import Playing
 from gateway.replay.recollection import Recollection
 from gateway.replay.stage import Stage
+from gateway.replay.staged_calls import Staged, StagedAuthority, give_again
 from recordings.divergence import Report
 from recordings.frame import Frame
 from recordings.gate import Strength
@@ -63,7 +67,8 @@ class ListLoop:
 class PlayedStage(Stage):
     """What an exchange sees whose peers are played."""
 
-    def __init__(self, clock: WoundClock, player: Player) -> None:
+    def __init__(self, clock: WoundClock, player: Player, config: Config) -> None:
+        self.config = config
         self.frames: list[Frame] = []
         super().__init__(clock, SEED, self.frames.append)
         self.loop = ListLoop(clock)
@@ -74,6 +79,23 @@ class PlayedStage(Stage):
 
     def disconnect(self, peer: Peer) -> None:
         self.playing.disconnect(peer)
+
+    def authority(self, session: Session) -> Authority:
+        def recorded(hosted: Hosted) -> dict[str, Any] | None:
+            return self.playing.player.known_of(hosted.seq)
+
+        def joined(hosted: Hosted) -> bool:
+            return self.playing.player.joined(hosted.seq)
+
+        return StagedAuthority(self.config, recorded, joined)
+
+    def serve(self, hosted: Hosted) -> Served:
+        served = Staged(hosted)
+        self.loop.call_soon(give_again, self.playing.player, served)
+        return served
+
+    def keeper(self, session: Session, peer: Peer) -> None:
+        return None
 
     def tap(self, hello: Hello) -> Tap:  # pyright: ignore[reportIncompatibleMethodOverride]
         return PlayerTap(super().tap(hello), self.playing)
@@ -103,7 +125,7 @@ class Reenactment:
         self.script = Script(Held(scene.frames), BUILT_IN)
         self.player = Player(Recollection(self.script), strength=strength)
         self.clock = WoundClock()
-        self.stage = PlayedStage(self.clock, self.player)
+        self.stage = PlayedStage(self.clock, self.player, config)
         self.exchange = Exchange(config, self.stage, version="1")
         self._dice = random.Random(seed)
         self._cores: dict[int, Core] = {}

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.replay.staged_calls import StagedCalls
 from recordings.frame import Frame
 from tests.gateway.replay.hooked_service import HookedActing, HookedPlan, hooked_plans
-from tests.gateway.replay.pi_service import PiPlan
+from tests.gateway.replay.pi_service import HOSTED, PiPlan
 from tests.gateway.replay.reenact import Reenactment
+from tests.gateway.replay.scene import Scene
 from tests.gateway.replay.sessions import Plan, Step
 
 
@@ -43,7 +43,6 @@ def test_a_core_that_does_the_same_again_meets_the_same_decisions(late: bool) ->
     assert len(decided(scene.frames)) >= 12
 
     again = Reenactment(scene, "lockstep", seed=0, in_order=True)
-    again.stage.calls = StagedCalls(again.exchange.config, lambda _: None)
     report = again.run()
 
     assert (report.divergences, again.odd, [turn.message for turn in again.left]) == ((), [], [])
@@ -70,10 +69,49 @@ def test_of_many_equal_calls_in_flight_each_meets_the_decision_that_was_made_abo
     scene = HookedActing(replace(plan, plan=replace(plan.plan, plan=inner))).play()
     has_lanes = any(frame.lane for frame in scene.frames)
     again = Reenactment(scene, "causal" if has_lanes else "lockstep", seed=seed, in_order=not has_lanes)
-    again.stage.calls = StagedCalls(again.exchange.config, lambda _: None)
     report = again.run()
 
     assert (report.divergences, again.odd, [turn.message for turn in again.left]) == ((), [], [])
     assert report.verdict == "same"
     if not has_lanes:
         assert answered(again.stage.frames) == answered(scene.frames)
+
+
+def assert_replayed_in_order(scene: Scene, seed: int) -> None:
+    """Whoever asks for something in the course of a hook is given what he was given, whenever a person answers."""
+    again = Reenactment(scene, "lockstep", seed=seed, in_order=True)
+    report = again.run()
+    told = [f"{each.cls} recorded {each.recorded}: {each.detail}" for each in report.divergences]
+    assert (told, again.odd, [turn.message for turn in again.left]) == ([], [], [])
+    assert report.verdict == "same"
+    assert judged(again.stage.frames) == judged(scene.frames)
+
+
+def judged(frames: list[Frame]) -> list[str]:
+    """The decisions about host calls, whatever the order."""
+    said = [frame.x or {} for frame in frames if frame.kind == "policy"]
+    return sorted(f"{x.get('capability')} {x.get('decision')} {x.get('reason')}" for x in said)
+
+
+@pytest.mark.parametrize("answer", range(4))
+def test_who_has_joined_the_question_of_another_has_its_answer_though_that_comes_sooner(answer: int) -> None:
+    steps: tuple[Step, ...] = (("host", 0, 0), ("call", 0, 0), ("host", 0, 0), ("reply", 0, answer))
+    peer = ("legacy", False, False)
+    plan = Plan("legacy", http=False, peers=(peer,), pages=1, lanes=0, greets=True, steps=steps)
+    scene = HookedActing(HookedPlan(PiPlan(plan, (True,)), (("tool_call",),))).play()
+    questions = [frame for frame in scene.frames if frame.kind == "request" and frame.way == ">core"]
+    assert (len(questions), len(judged(scene.frames))) == (1, 4)
+    for seed in range(8):
+        assert_replayed_in_order(scene, seed)
+
+
+@pytest.mark.timeout(240)
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(hooked_plans((*HOSTED, "call", "answer"), least=5, most=20), st.integers(0, 99))
+def test_host_calls_in_the_course_of_hooks_meet_the_decisions_and_the_answers_that_they_met(
+    plan: HookedPlan, seed: int
+) -> None:
+    # Who takes a call back sooner than it was taken back has what came of it in between come to nothing.
+    steps = tuple(step for step in plan.plan.plan.steps if step[0] != "cancel")
+    inner = replace(plan.plan.plan, lanes=0, greets=True, steps=steps)
+    assert_replayed_in_order(HookedActing(replace(plan, plan=replace(plan.plan, plan=inner))).play(), seed)
