@@ -125,10 +125,11 @@ class Texts:
 
 
 class Exchanges:
-    """One message a POST: streamable HTTP. Answers must say their length, or come in chunks."""
+    """One message a POST: streamable HTTP. Answers say their length, or come in chunks, as an event stream does."""
 
     def __init__(self, host: str, path: str) -> None:
         self.session: bytes | None = None
+        self._in_chunks = False
         self._start = (
             f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
             "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n"
@@ -156,16 +157,22 @@ class Exchanges:
                 chunk = chunk[taken:]
                 if self._left:
                     break
-                count += 1
+                count += not self._in_chunks
                 continue
-            self._rest += chunk
-            head, found, chunk = self._rest.partition(b"\r\n\r\n")
+            head, found, rest = (self._rest + chunk).partition(b"\r\n" if self._in_chunks else b"\r\n\r\n")
             if not found:
+                self._rest = head
                 break
-            self._rest = b""
-            self._left = self._read_head(head)
-            count += not self._left
+            self._rest, chunk = b"", rest
+            self._left = self._read_size(head) if self._in_chunks else self._read_head(head)
+            count += not (self._left or self._in_chunks)
         return count
+
+    def _read_size(self, line: bytes) -> int:
+        """The bytes of a chunk and of the line end behind it; behind the last one the answer is over."""
+        size = int(line.partition(b";")[0], 16)
+        self._in_chunks = size > 0
+        return size + 2
 
     def _read_head(self, head: bytes) -> int:
         """The bytes of the body."""
@@ -182,7 +189,7 @@ class Exchanges:
             elif name == b"mcp-session-id":
                 self.session = value.strip()
             elif name == b"transfer-encoding":
-                raise BenchError("the other side answered in chunks, whose end this client does not look for")
+                self._in_chunks = b"chunked" in value.lower()
         return length
 
 
@@ -234,7 +241,7 @@ class Client:
         self.ask(LIST_TOOLS)
 
     def ask(self, inner: bytes) -> bytes:
-        """Make one call and return what was read last of its answer, for a look at it.
+        """Make one call and return what was read, for a look at it.
 
         Raises:
             BenchError: If it is answered with an error, or not at all.
@@ -302,6 +309,12 @@ class Client:
             self.lanes.append(self._dial())
         return self.lanes[:in_flight]
 
+    def redial(self) -> None:
+        """Connect anew where that begins no new session: HTTP servers end connections that were silent for seconds."""
+        if self._one_at_a_time:
+            self.close()
+            self.lanes.append(self._dial())
+
     def close(self) -> None:
         """End all lanes."""
         for lane in self.lanes:
@@ -309,11 +322,12 @@ class Client:
         self.lanes.clear()
 
     def _await(self, lane: Lane, count: int) -> bytes:
-        while True:
+        read = b""
+        while count > 0:
             chunk = lane.read()
             count -= lane.framing.feed(chunk)
-            if count <= 0:
-                return chunk
+            read += chunk
+        return read
 
 
 class _Burst:

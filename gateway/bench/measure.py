@@ -22,8 +22,8 @@ from gateway.bench.setup import Setup
 from gateway.bench.sides import Side, Sides
 
 
-class _Contender:
-    """One side, and what was measured of it."""
+class Driven:
+    """One side that calls are made of, and what was measured of it."""
 
     def __init__(self, side: Side, inner: bytes) -> None:
         self.side = side
@@ -34,10 +34,12 @@ class _Contender:
         self.rate = 0.0
 
     def warm_up(self, calls: int) -> None:
+        """Calls that do not count."""
         self.side.client.ask(self.inner)
         self.side.client.time(self.side.client.prepare(self.inner, calls))
 
     def round(self, calls: int) -> None:
+        """One turn of calls, one after the other."""
         prepared = self.side.client.prepare(self.inner, calls)
         before = counters.cpu_ns(self.side.pid)
         self.rounds.append(self.side.client.time(prepared))
@@ -48,10 +50,12 @@ class _Contender:
             self.cpu += after - before
 
     def burst(self, calls: int, in_flight: int) -> None:
+        """Calls with many in flight; the best rate counts."""
         prepared = self.side.client.prepare(self.inner, calls)
         self.rate = max(self.rate, self.side.client.burst(prepared, in_flight))
 
     def timing(self) -> Timing:
+        """The figures so far."""
         calls = sum(map(len, self.rounds))
         rss = counters.rss_bytes(self.side.pid)
         return timing(
@@ -77,7 +81,7 @@ def compare_sides(
     Raises:
         BenchError: If a side does not answer any more.
     """
-    sides = [_Contender(direct, call_of(cell.size)), _Contender(gateway, call_of(cell.size, tool))]
+    sides = [Driven(direct, call_of(cell.size)), Driven(gateway, call_of(cell.size, tool))]
     with _watched(direct, gateway):
         for side in sides:
             side.warm_up(plan.warm_up)

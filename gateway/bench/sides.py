@@ -14,13 +14,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, cast
+from types import MappingProxyType, TracebackType
+from typing import Any, Literal, cast
 
 from gateway.bench.client import (
     PATIENCE_S,
@@ -135,6 +136,32 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
             ]
         return self._served("replay", command, north, place)
 
+    def program(
+        self,
+        name: str,
+        command: Callable[[Path, int], list[str]],
+        *,
+        north: Literal["stdio", "http"],
+        environment: Callable[[Path], Mapping[str, str]] = lambda _: {},
+    ) -> Side:
+        """Start somebody else's gateway, and connect to it.
+
+        `command` and `environment` are given a directory of its own, and `command` the port on which it listens, 0 on
+        stdio.
+
+        Raises:
+            BenchError: If it does not start, or does not answer.
+        """
+        place = self._place()
+        begun = time.perf_counter()
+        port = _free_port() if north == "http" else 0
+        # What a listener prints nobody reads: it would stop when the pipe is full.
+        stdout = subprocess.DEVNULL if north == "http" else subprocess.PIPE
+        process = self._start(command(place, port), place, environment(place), stdout=stdout)
+        if north == "http":
+            _await_port(process, port, place)
+        return self._opened(name, process, north, str(port), begun, place)
+
     @contextlib.contextmanager
     def flood(self, side: Side, size: int) -> Generator[subprocess.Popen[bytes]]:
         """Another client of a gateway on a unix socket that makes calls of so many bytes, one after the other."""
@@ -236,9 +263,17 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
         place.mkdir(0o700, parents=True)
         return place
 
-    def _start(self, command: list[str], place: Path) -> subprocess.Popen[bytes]:
+    def _start(
+        self,
+        command: list[str],
+        place: Path,
+        more: Mapping[str, str] = MappingProxyType({}),
+        *,
+        stdout: int = subprocess.PIPE,
+    ) -> subprocess.Popen[bytes]:
         state = {
             **self._environment,
+            **more,
             "TIELINE_STATE_DIR": str(place / "state"),
             "PI_EXTENSION_LOG_DIR": str(place / "log"),
         }
@@ -246,7 +281,7 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=stdout,
                 stderr=stderr,
                 env=state,
                 cwd=place,
@@ -273,6 +308,26 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
             if listener["kind"] == "unix"
             else listener["url"].rpartition(":")[2].partition("/")[0]
         )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _await_port(process: subprocess.Popen[bytes], port: int, place: Path) -> None:
+    """Wait until something listens."""
+    deadline = time.monotonic() + 2 * PATIENCE_S
+    while True:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise BenchError(f"it does not start{_said(place)}")
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _echo_command(*, has_schema: bool) -> list[str]:

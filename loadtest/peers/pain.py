@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import datetime
 import json
 import os
 import secrets
@@ -29,10 +28,10 @@ import msgspec
 import psutil
 
 from loadtest.peers.http_client import HEADERS, HttpClient, greeting
+from loadtest.peers.installing import CACHE, ROOT, install
+from loadtest.peers.page import cell, write
 from loadtest.peers.symptoms import SERVER, SYMPTOMS, Client, Verdict, ours
 
-ROOT = Path(__file__).parents[2]
-CACHE = ROOT / ".tools" / "peers"
 STORE = CACHE / "pain.json"
 START_S = 60.0
 SYMPTOM_S = 60.0
@@ -143,22 +142,6 @@ GATEWAYS = [
 ]
 
 
-def install(gateway: Gateway) -> None:
-    """Install a gateway into an environment of its own, unless it is there."""
-    if gateway.kind == "own" or (gateway.place / ".installed").exists():
-        return
-    gateway.place.mkdir(parents=True, exist_ok=True)
-    if gateway.kind == "python":
-        if not (gateway.place / "bin" / "python").exists():
-            subprocess.run(["uv", "venv", "-q", "--python", sys.executable, str(gateway.place)], check=True)
-        python = str(gateway.place / "bin" / "python")
-        subprocess.run(["uv", "pip", "install", "-q", "--python", python, gateway.package], check=True)
-    else:
-        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(gateway.place)]
-        subprocess.run([*command, gateway.package], check=True)
-    (gateway.place / ".installed").write_text(gateway.package)
-
-
 class HttpStage:
     """A gateway that runs in a process of its own."""
 
@@ -266,10 +249,6 @@ def table(found: dict[str, dict[str, Verdict]], gateways: list[Gateway]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def cell(said: str) -> str:
-    return said.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;").replace(">", "&gt;")
-
-
 async def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--only", action="append", choices=[one.name for one in GATEWAYS])
@@ -280,7 +259,8 @@ async def main() -> None:
     options = parser.parse_args()
     gateways = [one for one in GATEWAYS if not options.only or one.name in options.only]
     for gateway in gateways:
-        install(gateway)
+        if why := install(gateway.place, gateway.package, kind=gateway.kind):
+            sys.exit(f"error: {gateway.label} cannot be installed: {why}")
     found = remembered()
     for name in options.symptom or SYMPTOMS:
         for gateway in gateways:
@@ -291,8 +271,7 @@ async def main() -> None:
     text = table(found, [one for one in GATEWAYS if all(one.name in row for row in found.values())])
     print(text)
     if options.write is not None:
-        day = datetime.datetime.now(datetime.UTC).date()
-        write(options.write, f"`python -m loadtest.peers.pain`, {day}:\n\n{text}")
+        write(options.write, "pain table", "python -m loadtest.peers.pain", text)
 
 
 def remembered() -> dict[str, dict[str, Verdict]]:
@@ -301,14 +280,6 @@ def remembered() -> dict[str, dict[str, Verdict]]:
     if STORE.exists():
         old = msgspec.json.decode(STORE.read_bytes(), type=dict[str, dict[str, Verdict]])
     return {name: old.get(name, {}) for name in SYMPTOMS}
-
-
-def write(path: Path, text: str) -> None:
-    """Put `text` between the marks of a document."""
-    begin, end = "<!-- pain table -->\n", "<!-- end of pain table -->"
-    before, _, rest = path.read_text().partition(begin)
-    _, _, after = rest.partition(end)
-    path.write_text(f"{before}{begin}\n{text}\n{end}{after}")
 
 
 if __name__ == "__main__":

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
 import json
-import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from loadtest.peers.pain import CACHE, cell
+from loadtest.peers.installing import CACHE, install
+from loadtest.peers.page import cell, write
 from loadtest.peers.replay_client import Client, HttpWire, StdioWire, Wire
 from loadtest.peers.replay_sessions import SESSIONS, Verdict, verdict
 
 SERVER = [sys.executable, str(Path(__file__).with_name("replay_server.py"))]
 SESSION_S = 40.0
 START = "import sys; from gateway.cli.main import main; sys.exit(main())"
-BEGIN, END = "<!-- replay table -->\n", "<!-- end of replay table -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +38,8 @@ class Tool:
     package: str = ""
     python: str = ""
     """The Python that it needs, where that is a newer one."""
-    record: Callable[[Path, Path, int], list[str]]
-    """(its programs, where the recording goes, port) -> command."""
+    record: Callable[[Path, Path, int, list[str]], list[str]]
+    """(its programs, where the recording goes, port, command of the server) -> command."""
     replay: Callable[[Path, Path, int], list[str]]
     is_http: bool = False
 
@@ -54,7 +52,9 @@ TOOLS = [
     Tool(
         name="tieline",
         label="Tieline",
-        record=lambda _, out, __: [sys.executable, "-c", START, "record", "--out", str(out), "--", *SERVER],
+        record=lambda _, out, __, server: [
+            *(sys.executable, "-c", START, "record", "--out", str(out), "--", *server),
+        ],
         replay=lambda _, out, __: [sys.executable, "-c", START, "replay", str(out), "--patience", "2"],
     ),
     Tool(
@@ -62,13 +62,13 @@ TOOLS = [
         label="mcp-cassette 0.4.0",
         package="mcp-cassette==0.4.0",
         python="3.12",
-        record=lambda place, out, _: [
+        record=lambda place, out, _, server: [
             f"{place}/mcp-cassette",
             "record",
             "--cassette",
             str(out),
             "--",
-            *SERVER,
+            *server,
         ],
         replay=lambda place, out, _: [f"{place}/mcp-cassette", "serve", str(out)],
     ),
@@ -76,16 +76,16 @@ TOOLS = [
         name="mcp-rec",
         label="mcp-rec 0.1.1",
         package="mcp-rec==0.1.1",
-        record=lambda place, out, _: [f"{place}/mcp-rec", "record", "-o", str(out), "--", *SERVER],
+        record=lambda place, out, _, server: [f"{place}/mcp-rec", "record", "-o", str(out), "--", *server],
         replay=lambda place, out, _: [f"{place}/mcp-rec", "replay", str(out)],
     ),
     Tool(
         name="agent-vcr",
         label="agent-vcr 0.1",
         package="agent-vcr<0.2",
-        record=lambda place, out, _: [
-            *(f"{place}/agent-vcr", "record", "--transport", "stdio", "--server-command", SERVER[0]),
-            *("--server-args", SERVER[1], "--output", str(out)),
+        record=lambda place, out, _, server: [
+            *(f"{place}/agent-vcr", "record", "--transport", "stdio", "--server-command", server[0]),
+            *("--server-args", " ".join(server[1:]), "--output", str(out)),
         ],
         replay=lambda place, out, _: [
             f"{place}/agent-vcr",
@@ -100,8 +100,8 @@ TOOLS = [
         name="mcp-recorder",
         label="mcp-recorder 0.5",
         package="mcp-recorder<0.6 mcp<2 starlette<1",
-        record=lambda place, out, port: [
-            *(f"{place}/mcp-recorder", "record", "--target-stdio", " ".join(SERVER)),
+        record=lambda place, out, port, server: [
+            *(f"{place}/mcp-recorder", "record", "--target-stdio", " ".join(server)),
             *("--port", str(port), "--output", str(out)),
         ],
         replay=lambda place, out, port: [
@@ -115,31 +115,6 @@ TOOLS = [
         is_http=True,
     ),
 ]
-
-
-def install(tool: Tool) -> str:
-    """Install a tool unless it is there; return why that cannot be, or nothing."""
-    if not tool.package or (tool.place / ".installed").exists():
-        return ""
-    tool.place.mkdir(parents=True, exist_ok=True)
-    commands = [
-        ["uv", "venv", "-q", "--clear", "--python", interpreter(tool.python), str(tool.place)],
-        ["uv", "pip", "install", "-q", "--python", str(tool.place / "bin" / "python"), *tool.package.split()],
-    ]
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it cannot be installed"
-    (tool.place / ".installed").write_text(tool.package)
-    return ""
-
-
-def interpreter(version: str) -> str:
-    """A Python of at least that version: one that is here, or the version for uv to find; ours, without one."""
-    if not version:
-        return sys.executable
-    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    return next((str(each / "bin" / "python") for each in sorted(root.glob(f"{version}*"))), version)
 
 
 def free_port() -> int:
@@ -179,11 +154,15 @@ async def live(name: str) -> Any:
         await client.close()
 
 
+def _recorded(tool: Tool, place: Path, out: Path, port: int) -> list[str]:
+    return tool.record(place, out, port, SERVER)
+
+
 async def ask(tool: Tool, name: str, truth: Any) -> Verdict:
     """Record one session with one tool, replay it, and compare."""
     place = Path(tempfile.mkdtemp(prefix="tieline-replays-"))
     try:
-        recorded = await play(tool, tool.record, place / "recording", name, 0)
+        recorded = await play(tool, partial(_recorded, tool), place / "recording", name, 0)
         replayed = await play(tool, tool.replay, place / "recording", name, 1)
         return verdict(name, truth, recorded, replayed)
     except Exception as fault:  # noqa: BLE001 - whatever a tool does to its client is its verdict
@@ -204,13 +183,6 @@ def table(found: dict[str, dict[str, Verdict]], tools: list[Tool]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(path: Path, text: str) -> None:
-    """Put the table between the marks of a document."""
-    before, _, rest = path.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
-
-
 async def main() -> None:
     """Install, record, replay, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -225,7 +197,7 @@ async def main() -> None:
     for tool in TOOLS:
         if options.only and tool.name not in options.only:
             continue
-        why = install(tool)
+        why = install(tool.place, tool.package, python=tool.python)
         if why:
             print(f"{tool.label} is left out: {why}", file=sys.stderr)
         else:
@@ -247,8 +219,7 @@ async def main() -> None:
             )
         )
     if options.write is not None:
-        day = datetime.datetime.now(datetime.UTC).date()
-        write(options.write, f"`python -m loadtest.peers.replay`, {day}:\n\n{text}")
+        write(options.write, "replay table", "python -m loadtest.peers.replay", text)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,26 @@
+"""Tables of comparisons in pages of the documentation: cells, and the marks between which a table is put."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+
+def cell(said: str) -> str:
+    """Text that stays in its cell of a Markdown table."""
+    return said.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def write(path: Path, mark: str, command: str, text: str) -> None:
+    """Put a table between the marks `mark` and `end of mark` of a page, below its command and today's date.
+
+    Raises:
+        ValueError: If the page lacks them.
+    """
+    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+    before, found, rest = path.read_text().partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"`{path}` has no `{begin.strip()}` before `{end}`")
+    day = datetime.datetime.now(datetime.UTC).date()
+    path.write_text(f"{before}{begin}\n`{command}`, {day}:\n\n{text}\n{end}{after}")
