@@ -34,7 +34,7 @@ WAYS: tuple[tuple[North, South], ...] = (
 GROUPS = {
     "transports": "Transports: client to gateway, gateway to server; 300 B, recording",
     "large": "64 KiB calls, recording",
-    "flight": "Calls at a time: stdio to stdio, recording",
+    "flight": "Calls open at a time; stdio to stdio where nothing else is said",
     "options": "What is switched on; everything is recording, policy, ledger, validation",
     "hooks": "Extensions that hook another event: no-op hooks to a call",
     "asked": "Extensions that are asked about every call, each a process",

@@ -170,12 +170,17 @@ def _progress() -> Generator[Told]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(
-        *columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+        *columns,
+        console=console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+        # Drawn between two cells and never beside one: a thread that draws would be in what is measured.
+        auto_refresh=False,
     ) as bar:
         task = bar.add_task("")
 
         def told(name: str, done: int, of: int) -> None:
-            bar.update(task, description=name, completed=done, total=of)
+            bar.update(task, description=name, completed=done, total=of, refresh=True)
 
         yield told
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from gateway.bench import probes
-from gateway.bench.matrix import Plan, Scene, cell_of, scene
+from gateway.bench.matrix import PLANS, Plan, Scene, cell_of, scene
 from gateway.bench.results import Report
 from gateway.bench.run import Run
 from gateway.bench.setup import EVERYTHING, North, Setup, South
@@ -97,6 +97,15 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, capsys: pytest.Cap
     assert len(path.read_text().splitlines()) == 2
     assert f"interrupted: 1 figure had been measured and is told, `{path}` has it" in capsys.readouterr().err
     assert keep(msgspec.structs.replace(report, is_complete=True), None, None) == DONE
+
+
+def test_a_run_that_is_late_measures_the_rest_as_a_quick_one_does() -> None:
+    def told(_: str, __: int, ___: int) -> None:
+        """Nobody looks."""
+
+    wanted = scene("transports", Setup(), [(300, 4)])
+    report = Run([wanted], {}, Plan(rounds=1000), pinned=False, hurry_after_s=0).run(told)
+    assert report.comparisons[0].gateway.calls == PLANS["quick"].rounds * PLANS["quick"].calls
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
