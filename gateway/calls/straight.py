@@ -162,7 +162,7 @@ def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
     session = call.session
     return not (
         core is None
-        or not session.is_straight
+        or not session.answers_straight
         or core_id.__class__ is not int
         or core.open.get(core_id) is not call  # pyright: ignore[reportArgumentType]
         or core.leaving is not None

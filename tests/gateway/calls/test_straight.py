@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.calls import straight
+from tests.gateway.calls.hook_kit import Extension, HookDesk
 from tests.gateway.calls.kit import Client, Desk, Service
 
 step = st.one_of(
@@ -35,10 +36,16 @@ step = st.one_of(
 PARAMS: dict[str, Any] = {"none": None, "list": [1], "name": {"name": 7, "arguments": {}}}
 
 
-def play(steps: list[tuple[str, Any, str]], *, is_straight: bool) -> tuple[Any, ...]:
-    desk = Desk()
+def play(
+    steps: list[tuple[str, Any, str]], *, is_straight: bool, desk: Desk | None = None
+) -> tuple[Any, ...]:
+    desk = desk or Desk()
     core = desk.core()
-    desk.exchange.sessions[0].is_straight = is_straight
+    session = desk.exchange.sessions[0]
+    session.is_straight = session.answers_straight = is_straight
+    if session.hooked is not None:
+        core.asks("tools/list", id=90)
+        session.answers_straight = session.hooked.may_go_straight = is_straight
     for what, which, how in steps:
         perform(desk, core, what, which, how)
     service = desk.services["calc"]
@@ -123,6 +130,22 @@ def test_both_ways_leave_the_same_frames_and_the_same_bytes(steps: list[tuple[st
 
 
 CROWD = ("crowd", (1, 2, 3), "add")
+
+
+def beside_an_extension(event: str) -> Desk:
+    return HookDesk(x=Extension(event, tool_call={"input": {"a": 2}}))
+
+
+@pytest.mark.parametrize("event", ["turn_end", "tool_call"])
+@settings(max_examples=100, deadline=None)
+@given(steps=st.lists(step, max_size=14))
+def test_both_ways_are_the_same_beside_an_extension_that_is_asked_or_not(
+    event: str, steps: list[tuple[str, Any, str]]
+) -> None:
+    ways = [play(steps, is_straight=way, desk=beside_an_extension(event)) for way in (True, False)]
+    assert ways[0] == ways[1]
+
+
 CALL, ANSWER = ("call", 1, "add"), ("answer", 0, "result")
 
 
