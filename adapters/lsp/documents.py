@@ -17,8 +17,6 @@ Json: TypeAlias = dict[str, Any]
 Note: TypeAlias = tuple[str, Json]
 """A method and its params, to be said to the server."""
 
-MAX_OPEN = 64
-
 
 class Document(msgspec.Struct):
     """A document that is open at the server. `epoch` is when it was last given, see `Documents.epoch`."""
@@ -31,7 +29,9 @@ class Document(msgspec.Struct):
 class Documents:
     """The documents of one server process, by URI."""
 
-    def __init__(self, language_of: Callable[[str], str], limit: int = MAX_OPEN) -> None:
+    def __init__(self, language_of: Callable[[str], str], limit: int) -> None:
+        self.closed = 0
+        """How many were closed to make room for others."""
         self.epoch = 0
         """Grows with every change that the server is told of; what it said of other files may be outdated."""
         self._language_of = language_of
@@ -92,6 +92,7 @@ class Documents:
         """What to say to a new process: every document again, as `read` gives it now."""
         uris = list(self._open)
         self._open.clear()
+        self.closed = 0
         return [self._opened(uri, text) for uri in uris if (text := read(uri)) is not None]
 
     def get(self, uri: str) -> Document | None:
@@ -114,6 +115,7 @@ class Documents:
         for uri in [uri for uri in self._open if uri not in self._held]:
             if len(self._open) < self._limit:
                 break
+            self.closed += 1
             said += self.close(uri)
         return said
 

@@ -109,12 +109,18 @@ class Navigation:
             query: A name or a part of one; dotted as in `Class.method` it has to be whole.
             kind: Only symbols of this kind, as `class`, `method`, `function` or `variable`.
         """
-        dotted = "." in query
         found = await self._finder.search(Meter(ctx), query.rpartition(".")[2])
+        named = found.symbols
+        if "." in query:
+            whole = [each for each in named if matches(query, each.dotted)]
+            # A server may not say what a symbol is in, and then it may be the one.
+            named = whole or [
+                each for each in named if not each.container and each.name == query.rpartition(".")[2]
+            ]
         kept = {
             (each.path, each.line, each.column, each.name): each
-            for each in found.symbols
-            if (not kind or each.kind == kind) and (not dotted or matches(query, each.dotted))
+            for each in named
+            if not kind or each.kind == kind
         }
         ordered = [kept[key] for key in sorted(kept)]
         # What is called just so comes first, since servers also give what is merely alike.

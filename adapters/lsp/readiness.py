@@ -67,13 +67,14 @@ class Load:
 
     def readiness(self, now: float) -> Readiness:
         """What is known."""
-        if self._work:
-            return "loading"
         match self.wait:
+            case "registration" | "status":
+                # Not by its work: that of basedpyright on files that were closed meanwhile never ends.
+                return "ready" if self._signed else "loading"
+            case _ if self._work:
+                return "loading"
             case "none":
                 return "ready"
-            case "registration" | "status":
-                return "ready" if self._signed else "loading"
             case "progress" if self._ended_at is not None:
                 # One piece of work may follow on another.
                 return "ready" if now - self._ended_at >= QUIET_S else "loading"

@@ -39,6 +39,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Without one of these files in the root or its `build`, it knows no more than the files that are open."""
     most_files: int = 0
     """In a workspace of more files than this, it does not look at all of them."""
+    most_open: int = 64
+    """How many files it is kept open, since it holds what is open in memory."""
+    forgets: bool = False
+    """Of a file that was open and is closed, its search by name and its search for uses may know nothing any more."""
     counts_in: Encoding | None = None
     """What its columns are in, where that is not what it says."""
     pull: Literal["standard", "tsserver"] = "standard"
@@ -98,6 +102,8 @@ PRESETS = {
             languages=_PYTHON,
             wait="registration",
             sign="workspace/didChangeWatchedFiles",
+            forgets=True,
+            most_open=4000,
             configs=(*_PYTHON_CONFIGS, "pyrightconfig.json"),
             install="pip install basedpyright",
         ),

@@ -51,7 +51,7 @@ class Service:
         self._client: Client | None = None
         self._starting: asyncio.Task[Client] | None = None
         self._patience = Patience()
-        self._documents = Documents(lambda uri: server.language(path_of(uri)))
+        self._documents = Documents(lambda uri: server.language(path_of(uri)), server.most_open)
         self._sent_at: dict[str, float] = {}
         self._watch = Watch(server, disk.root)
         self._fed = True
@@ -107,6 +107,11 @@ class Service:
         if not self._fed:
             names = " or ".join(self.server.needs)
             return f"{self.name} finds no {names} in the root or its build directory: it knows what is open alone"
+        if self.server.forgets and self._documents.closed:
+            most = self.server.most_open
+            return (
+                f"{self.name} may have forgotten files that were closed, since {most} are kept open at most"
+            )
         count = sum(map(self.server.handles, self._watch.stamps)) if self.server.most_files else 0
         if count > self.server.most_files:
             return f"{self.name} looks at no more than {self.server.most_files} of the {count} files"
@@ -133,6 +138,9 @@ class Service:
             tell = meter.line
             client.watchers.append(tell)
             try:
+                if self.server.wait == "registration":
+                    # Of a file that is open before it has loaded, basedpyright knows nothing once it is closed.
+                    await self._until_loaded(client, _now() + self.limits.whole_s)
                 await self.follow_disk()
                 yield client
             finally:
@@ -338,6 +346,10 @@ class Service:
             return await Client.open(opener, uri_of(self._disk.root), self.name, self.server.settings, load)
         except TimeoutError:
             raise kit.ToolError("timeout", f"{self.name} did not answer the first question in time") from None
+
+    async def _until_loaded(self, client: Client, until: float) -> None:
+        while client.load.readiness(_now()) == "loading" and not client.gone and _now() < until:
+            await client.news(LOOK_S)
 
     def _is_fed(self) -> bool:
         root = self._disk.root

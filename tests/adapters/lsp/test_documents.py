@@ -79,7 +79,7 @@ def test_what_is_held_stays_open_and_the_longest_unasked_goes() -> None:
 
 
 def test_only_changes_make_what_was_said_of_other_files_old() -> None:
-    documents = Documents(lambda uri: "text")
+    documents = Documents(lambda uri: "text", limit=2)
     documents.show("a", "x")
     documents.show("b", "x")
     documents.close("b")

@@ -7,12 +7,14 @@ import os
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from adapters import kit
 from adapters.lsp.answer import Limits
 from adapters.lsp.choice import choose
+from adapters.lsp.servers import PRESETS
 from tests import tooling
 from tests.adapters.kit_client import run as bounded
 from tests.adapters.lsp.tools import Heard, Json, over, spots
@@ -366,5 +368,32 @@ def test_a_server_that_leaves_its_group_of_pipes_open_is_ended_all_the_same(pyth
             assert {"sleep"} <= {each.name() for each in children}
         gone, alive = psutil.wait_procs(children, 10)
         assert (len(gone), alive) == (len(children), [])
+
+    run(work())
+
+
+@pytest.mark.parametrize(("name", "most_open"), [("basedpyright", 4000), ("basedpyright", 2), ("ty", 2)])
+def test_files_that_were_closed_are_still_found_or_said_to_be_forgotten(
+    tmp_path: Path, name: str, most_open: int
+) -> None:
+    use = "from core import Money\n\n\ndef use_{0}(a: Money) -> Money:\n    return a.plus(a)\n"
+    core = {"core.py": "class Money:\n    def plus(self, other: object) -> 'Money':\n        return self\n"}
+    write(tmp_path, core | {f"m{number}.py": use.format(number) for number in range(6)})
+    server = msgspec.structs.replace(PRESETS[name], most_open=most_open)
+    forgets = name == "basedpyright" and most_open == 2
+
+    async def work() -> None:
+        async with over(tmp_path, [server], PATIENT) as ask:
+            for turn in range(2):
+                found = await ask("workspace_symbols", query="Money.plus")
+                uses = await ask("references", path="core.py", symbol="Money.plus")
+                if turn and forgets:
+                    assert (found["complete"], uses["complete"]) == (False, False)
+                    assert "may have forgotten files that were closed" in uses["shown"]
+                else:
+                    assert (found["total"], found["complete"]) == (1, True)
+                    assert (uses["total"], uses["complete"]) == (7, True)
+                assert (await ask("diagnostics", severity="error"))["total"] == 0
+                assert ask.workspace.services[0].open_count == min(most_open, 7)
 
     run(work())

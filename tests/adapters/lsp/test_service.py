@@ -94,6 +94,30 @@ def test_a_server_that_does_not_finish_loading_gives_a_part_that_says_so(root: P
     run(work())
 
 
+def test_a_server_that_registers_once_it_has_loaded_is_given_no_file_before(root: Path) -> None:
+    async def work() -> None:
+        peer = Scripted(lambda method, params: found(root, 0), OFFERS)
+        loads = server(wait="registration", sign="workspace/didChangeWatchedFiles")
+        async with over(root, [loads], reach=peer.reach) as ask:
+            call = asyncio.create_task(ask("references", **ONE))
+            await peer.until("initialized")
+            progress = {"token": 7, "value": {"kind": "begin", "title": "Never ends"}}
+            peer.say("$/progress", progress)
+            await asyncio.sleep(0)
+            peer.say(
+                "client/registerCapability", {"registrations": [{"id": "1", "method": loads.sign}]}, id=9
+            )
+            result = await call
+            answered = peer.heard.index({"jsonrpc": "2.0", "id": 9, "result": None})
+            opened = next(
+                at for at, each in enumerate(peer.heard) if each.get("method") == "textDocument/didOpen"
+            )
+            assert answered < opened
+            assert (result["complete"], result["servers"][0]["readiness"]) == (True, "ready")
+
+    run(work())
+
+
 def test_a_call_that_is_cancelled_is_cancelled_at_the_server_which_need_not_answer(root: Path) -> None:
     async def work() -> None:
         peer = Scripted(lambda method, params: SILENCE, OFFERS)
