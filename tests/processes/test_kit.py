@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -112,6 +113,39 @@ def test_many_connections_over_a_unix_socket_are_served_apart(tmp_path: Path) ->
                 assert text_of(await core.tool("add", a=number)) == f'{{"sum":"{number + 1} m"}}'
             for core in cores:
                 core.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("where", ["unix", "ws"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_either_dialect_is_spoken_wherever_it_listens(tmp_path: Path, dialect: str, where: str) -> None:
+    async def main() -> None:
+        (tmp_path / "run").mkdir(mode=0o700)
+        at = f"unix:{tmp_path}/run/kit.sock" if where == "unix" else "ws://127.0.0.1:0/ext"
+        async with listening(tmp_path, dialect, at) as address:
+            core = Client()
+            if where == "unix":
+                core.link = await connect_unix(address, core)
+            else:
+                bearer = ("Authorization", f"Bearer {(tmp_path / 'token').read_text().strip()}")
+                core.link = await connect_websocket(address, core, headers=[bearer])  # pyright: ignore[reportAttributeAccessIssue]
+            if dialect == "pi":
+                [register] = await core.until(lambda: core.messages)
+                assert "add" in {tool["name"] for tool in register["payload"]["tools"]}
+                payload = {"call_id": "c", "name": "add", "input": {"a": 1}}
+                assert core.link is not None
+                core.link.send(
+                    json.dumps(
+                        {"id": "m", "version": "1.0", "type": "tool_call", "payload": payload}
+                    ).encode()
+                )
+                result = (await core.until(lambda: core.messages[1:]))[0]
+                assert (result["type"], result["payload"]["is_error"]) == ("tool_result", False)
+            else:
+                await core.shake_hands()
+                assert text_of(await core.tool("add", a=1)) == '{"sum":"2 m"}'
+            core.close()
 
     run(main())
 

@@ -58,6 +58,20 @@ def lsp(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_everything_that_the_page_asks_is_answered_wholly_and_nothing_written(tmp_path: Path) -> None:
+    assert lsp(tmp_path, "--write-sample", "shop").returncode == 0
+    asked = [command for command in COMMANDS if "apply_edit" not in command]
+    assert len(asked) == 5
+    # By one process, so that its server loads once.
+    words = shlex.split(" then ".join(asked))
+    done = lsp(tmp_path, "--root", "shop", "--whole-s", "40", "ask", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    for part in ("shop/money.py:13:9", "Add two amounts", "error", "+    def add(self", 'apply_edit(plan="'):
+        assert part in done.stdout, done.stdout
+    assert "may be more" not in done.stdout
+    assert "def plus(self" in (tmp_path / "shop/shop/money.py").read_text()
+
+
 def test_the_plan_of_the_page_is_the_one_that_its_rename_makes(tmp_path: Path) -> None:
     assert lsp(tmp_path, "--write-sample", "shop").returncode == 0
     [command] = [each for each in COMMANDS if "apply_edit" in each]
