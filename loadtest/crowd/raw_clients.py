@@ -242,14 +242,21 @@ class WebSocketClient(_Paired):
 
 
 class HttpClient:
-    """A session over streamable HTTP, of the era with a handshake."""
+    """One agent over streamable HTTP; `alone` gives the headers of each message, in the era without sessions."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], answerer: Answerer = nobody) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        answerer: Answerer = nobody,
+        alone: Callable[[bytes], Mapping[str, str]] | None = None,
+    ) -> None:
         place = urlsplit(url)
         self._url = url
         self._path = place.path or "/"
         self._headers: dict[str, str] = {**JSON_HEADERS, **headers}
         self._answerer = answerer
+        self._alone = alone
         self._http = HTTPClient(
             place.hostname or "127.0.0.1",
             place.port,
@@ -319,8 +326,9 @@ class HttpClient:
         return answer
 
     def _post(self, body: bytes) -> Any:
+        headers = self._headers if self._alone is None else {**self._headers, **self._alone(body)}
         try:
-            return self._http.request("POST", self._path, body=body, headers=self._headers)
+            return self._http.request("POST", self._path, body=body, headers=headers)
         except (OSError, HTTPParseError) as fault:
             raise Gone(f"no gateway answers at {self._url}: {fault}") from None
 

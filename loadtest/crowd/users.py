@@ -6,6 +6,7 @@ what was recorded `plan`'s, and how bytes travel `raw_clients`'.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ from loadtest.crowd.plan import is_error
 from loadtest.crowd.raw_clients import Client, Gone
 from loadtest.crowd.script import Call
 from loadtest.crowd.tally import CALM, CHAOS, SESSION
-from loadtest.crowd.voice import Voice, said_of, under
+from loadtest.crowd.voice import Voice, alone, said_of, under
 
 PATIENCE_S = 30.0
 """How long a user of a closed model waits for an answer before it counts it as none."""
@@ -64,11 +65,16 @@ class GatewayUser(User):
         """One session, from its opening to its end."""
         raise NotImplementedError
 
-    def client(self, answerer: raw_clients.Answerer = raw_clients.nobody) -> Client:
+    def client(
+        self, answerer: raw_clients.Answerer = raw_clients.nobody, *, is_stateless: bool = False
+    ) -> Client:
         """A new connection, not yet open."""
         place = self.crew.place
         if place.transport == "stdio":
             return raw_clients.StdioClient(place.command, place.environment, answerer)
+        if place.transport == "http" and is_stateless:
+            who = {"X-Tieline-Session": f"load-{os.getpid()}-{self.number}-{time.monotonic_ns()}"}
+            return raw_clients.HttpClient(place.url, {**place.headers, **who}, answerer, alone)
         if place.transport == "http":
             return raw_clients.HttpClient(place.url, place.headers, answerer)
         return raw_clients.WebSocketClient(place.url, place.headers, answerer)
@@ -224,7 +230,7 @@ class RecordedUser(GatewayUser):
         if crew.is_over:
             return
         voice = Voice(plan)
-        client = self.client(voice.answers)
+        client = self.client(voice.answers, is_stateless=plan.greeting is None)
         playing = Playing(self, client, voice, Pacer(plan.calls, arrived=arrived, factor=crew.factor))
         try:
             playing.run(is_open=self.opened(client, plan.greeting))

@@ -7,12 +7,14 @@ due is `pacing`'s business. Pure.
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import msgspec
 
-from gateway.protocol import jsonrpc
+from gateway.protocol import jsonrpc, mcp
 from gateway.replay.handles import Handles
 from loadtest.crowd.plan import Plan, is_error
+from transports import http_headers
 
 LONGEST = 120
 """So much is kept of what an error says."""
@@ -21,6 +23,12 @@ LONGEST = 120
 class _Error(msgspec.Struct):
     code: int = 0
     message: str = ""
+
+
+class _Params(msgspec.Struct):
+    name: str = ""
+    uri: str = ""
+    meta: dict[str, Any] = msgspec.field(default_factory=dict[str, Any], name="_meta")
 
 
 class Voice:
@@ -61,6 +69,19 @@ class Voice:
         """The next recorded answer to a question by this method; None where there is none."""
         known = self._answers.get(method)
         return self._handles.applied(known.popleft()) if known else None
+
+
+def alone(body: bytes) -> dict[str, str]:
+    """The HTTP headers of a message of the era without sessions, which repeat what stands in it."""
+    envelope = jsonrpc.read(body)
+    params = msgspec.json.decode(bytes(envelope.params) or b"{}", type=_Params)
+    headers = {http_headers.METHOD: envelope.method}
+    if (version := params.meta.get(mcp.META_VERSION)) is not None:
+        headers[http_headers.VERSION] = str(version)
+    named = params.uri if envelope.method.startswith("resources/") else params.name
+    if named:
+        headers[http_headers.NAME] = http_headers.encode_value(named)
+    return headers
 
 
 def under(body: bytes, id_: int) -> bytes:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from loadtest.crowd.plan import plan_of
-from loadtest.crowd.voice import Voice
+from loadtest.crowd.voice import Voice, alone
 from recordings.frame import Frame
 from recordings.views import inline_body
 
@@ -103,3 +103,20 @@ def test_questions_are_answered_as_they_were_and_in_their_order() -> None:
     assert [msgspec.json.decode(voice.answers("roots/list") or b"") for _ in said] == said
     assert voice.answers("roots/list") is None
     assert voice.answers("sampling/createMessage") is None
+
+
+def test_a_message_that_stands_alone_is_repeated_in_its_headers() -> None:
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+
+    def headers(method: str, **params: Any) -> dict[str, str]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        return alone(msgspec.json.encode(body))
+
+    known = {"mcp-protocol-version": "2026-07-28"}
+    assert headers("tools/list") == {**known, "mcp-method": "tools/list"}
+    assert headers("tools/call", name="é") == {
+        **known,
+        "mcp-method": "tools/call",
+        "mcp-name": "=?base64?w6k=?=",
+    }
+    assert headers("resources/read", uri="a:b")["mcp-name"] == "a:b"
