@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import statistics
 import sys
 import tempfile
 import time
@@ -36,7 +37,8 @@ class Measured(msgspec.Struct):
 
     engine: str
     cancel_ms: float
-    """The longest of ten, until the server runs nothing of it; without a server, until the next call is answered."""
+    """Until the server runs nothing of it; without a server, until the next call is answered. The median of ten."""
+    longest_cancel_ms: float
     names_ms: float
     """A page of 1,000 names."""
     full_ms: float
@@ -60,7 +62,8 @@ async def measured(engine: str, found: Wide, folder: Path, rows: int) -> Measure
         size = await _export(client, engine, rows)
         return Measured(
             engine=engine,
-            cancel_ms=max(cancels) * 1000,
+            cancel_ms=statistics.median(cancels) * 1000,
+            longest_cancel_ms=max(cancels) * 1000,
             names_ms=pages[0] * 1000,
             full_ms=pages[1] * 1000,
             export_s=time.perf_counter() - began,
@@ -85,7 +88,8 @@ async def _cancelled(client: Client, engine: str, found: Wide) -> float:
     call = client.call_tool("query", {"sql": LONG[engine]}, progress_callback=report)
     slow = asyncio.create_task(call)
     await running.wait()
-    assert found.busy is None or await asyncio.to_thread(found.busy) == 1
+    while found.busy is not None and not await asyncio.to_thread(found.busy):
+        pass  # it is still on its way
     began = time.perf_counter()
     slow.cancel()
     await asyncio.gather(slow, return_exceptions=True)
@@ -115,7 +119,7 @@ def shown(found: list[Measured]) -> Table:
     for each in found:
         table.add_row(
             each.engine,
-            f"{each.cancel_ms:.0f} ms",
+            f"{each.cancel_ms:.0f} ms (longest {each.longest_cancel_ms:.0f})",
             f"{each.names_ms:.0f} ms",
             f"{each.full_ms:.0f} ms",
             f"{each.result_mb:.0f} MB",
@@ -143,7 +147,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as place, wide(engine, Path(place), options.tables) as opened:
             found.append(asyncio.run(measured(engine, opened, Path(place), options.rows)))
     Console(width=110).print(shown(found))
-    late = [each.engine for each in found if each.cancel_ms > GOAL_MS]
+    late = [each.engine for each in found if each.longest_cancel_ms > GOAL_MS]
     return 1 if options.check and late else 0
 
 

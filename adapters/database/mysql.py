@@ -165,7 +165,7 @@ class MySQL:
         self._worker.post(self._close)
         await self._worker.close()
 
-    def _connect(self) -> Connection:
+    def _connect(self, *, autocommit: bool | None = True) -> Connection:
         target = self.target
         self._secret = look_up(target.secret) if target.secret else target.password
         place = {"unix_socket": target.host} if target.host.startswith("/") else {"host": target.host}
@@ -178,7 +178,7 @@ class MySQL:
                 password=self._secret,
                 database=target.path,
                 charset="utf8mb4",
-                autocommit=True,
+                autocommit=autocommit,
                 conv=_TEXTS,
                 connect_timeout=CONNECT_S,
                 program_name="tieline-database",
@@ -257,7 +257,7 @@ class MySQL:
     def _kill(self, connection: Connection, what: str) -> None:
         """End what a connection runs, or the connection, over another one. It may have ended by itself."""
         with contextlib.suppress(pymysql.MySQLError, kit.ToolError):
-            other = self._connect()
+            other = self._connect(autocommit=None)  # without asking for it, which takes time
             try:
                 with other.cursor() as cursor:
                     cursor.execute(f"KILL {what} {connection.thread_id()}")

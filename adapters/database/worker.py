@@ -21,7 +21,8 @@ from adapters.database.engine import BATCH_BYTES, BATCH_ROWS, Batch, Report
 
 T = TypeVar("T")
 REPORT_S = 0.2
-LOOK_S = 0.02
+AGAIN_S = 0.02
+"""Seconds between two interrupts of a statement that goes on."""
 
 
 class Job:
@@ -29,6 +30,8 @@ class Job:
 
     def __init__(self, seconds: float, report: Report | None = None) -> None:
         self.stopped = False
+        self.woken = threading.Event()
+        """Set once it is stopped, or a watch over it is to look."""
         self.seconds = seconds
         self._report = report
         self._ends = self._next = 0.0
@@ -154,6 +157,7 @@ class Worker:
         """End a job, whether it runs, waits or has ended. Never touches another one."""
         with self._lock:
             job.stopped = True
+            job.woken.set()
             if self._job is job:
                 self._interrupt()
 
@@ -185,11 +189,14 @@ def watched(job: Job, interrupt: Callable[[], None]) -> Generator[None]:
     An interrupt may come before the statement has begun, and be forgotten; so it is told until it has ended.
     """
     ended = threading.Event()
+    job.woken.clear()
 
     def watch() -> None:
-        while not ended.wait(LOOK_S):
-            if job.over:
-                interrupt()
+        if not job.over:
+            job.woken.wait(job.left)
+        while not ended.is_set():
+            interrupt()
+            ended.wait(AGAIN_S)
 
     thread = threading.Thread(target=watch, name=f"{threading.current_thread().name} watch", daemon=True)
     thread.start()
@@ -197,6 +204,7 @@ def watched(job: Job, interrupt: Callable[[], None]) -> Generator[None]:
         yield
     finally:
         ended.set()
+        job.woken.set()
         thread.join()
 
 
