@@ -11,13 +11,13 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 MOST_BYTES: Final = 512 * 1024 * 1024
 """Of one file that is hashed; longer ones are known by size and time of change."""
+MOST_PROGRAMS: Final = 256
 _Mark = tuple[int, ...]
 
 
@@ -36,6 +36,10 @@ class Programs:
     def __init__(self) -> None:
         self._hashes: dict[str, tuple[_Mark, str]] = {}
         """By path; of the file as it was last."""
+        self._programs: dict[
+            tuple[tuple[str, ...], str | None], tuple[tuple[tuple[str, _Mark], ...], Program]
+        ] = {}
+        """By command and its folder; of the files as they were last."""
 
     def of(self, command: Sequence[str], url: str, cwd: str | None) -> Program:
         """Return what a command, or an address where there is none, is now.
@@ -43,19 +47,24 @@ class Programs:
         Raises:
             OSError: If a file that it names cannot be read.
         """
-        words = list(command) or [url]
+        words = tuple(command) or (url,)
+        files = [(path, found, _mark(found)) for path, found in _files(words, cwd)] if command else []
+        alike = tuple((path, mark) for path, _, mark in files)
+        known = self._programs.get((words, cwd))
+        if known is not None and known[0] == alike:
+            return known[1]
         told = hashlib.sha256(msgspec.json.encode(words))
-        sizes: list[int] = []
-        for path in _files(words, cwd) if command else ():
-            found = os.stat(path)
-            if stat.S_ISREG(found.st_mode):
-                sizes.append(found.st_size)
-                told.update(self._hash(path, found).encode())
-        return Program(f"sha256:{told.hexdigest()}", sum(sizes[1:]) if len(sizes) > 1 else sum(sizes))
+        for path, found, mark in files:
+            told.update(self._hash(path, found, mark).encode())
+        sizes = [found.st_size for _, found, _ in files]
+        program = Program(f"sha256:{told.hexdigest()}", sum(sizes[1:]) if len(sizes) > 1 else sum(sizes))
+        if len(self._programs) >= MOST_PROGRAMS:
+            self._programs.clear()
+        self._programs[words, cwd] = alike, program
+        return program
 
-    def _hash(self, path: Path, found: os.stat_result) -> str:
-        mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        known = self._hashes.get(str(path))
+    def _hash(self, path: str, found: os.stat_result, mark: _Mark) -> str:
+        known = self._hashes.get(path)
         if known is not None and known[0] == mark:
             return known[1]
         if found.st_size > MOST_BYTES:
@@ -63,18 +72,24 @@ class Programs:
         else:
             with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 hashed = hashlib.file_digest(file, "sha256").hexdigest()
-        self._hashes[str(path)] = mark, hashed
+        self._hashes[path] = mark, hashed
         return hashed
 
 
-def _files(words: Sequence[str], cwd: str | None) -> Iterator[Path]:
+def _mark(found: os.stat_result) -> _Mark:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _files(words: Sequence[str], cwd: str | None) -> Iterator[tuple[str, os.stat_result]]:
     """The program, and every word after it that is the name of a file."""
-    first = shutil.which(words[0], path=None) or words[0]
-    base = Path(cwd or ".")
+    named = words[0]
+    first = named if os.sep in named else shutil.which(named) or named
+    base = cwd or "."
     for word in (first, *words[1:]):
-        path = base / word
+        path = os.path.join(base, word)
         try:
-            if path.is_file():
-                yield path
+            found = os.stat(path)
         except (OSError, ValueError):
             continue
+        if stat.S_ISREG(found.st_mode):
+            yield path, found
