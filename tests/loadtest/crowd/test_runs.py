@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -29,38 +28,30 @@ LOOSE = ("--budget", "scripted.p95_ms<=30000")
 pytestmark = pytest.mark.timeout(110)
 
 
-@pytest.fixture(scope="module")
-def everybody(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    out = tmp_path_factory.mktemp("crowd")
+# One test, since a fixture of a module would run once in each process that tests are spread over.
+def test_every_kind_of_user_works_over_every_transport(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(HERE / "all_users.py"), str(out)],
+        [sys.executable, str(HERE / "all_users.py"), str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    everybody = json.loads(done.stdout.splitlines()[-1])
 
-
-@pytest.mark.parametrize("over", ["ws", "http", "stdio"])
-@pytest.mark.parametrize("kind", ["scripted", "recorded", "chaos"])
-def test_every_kind_of_user_works_over_every_transport(
-    everybody: dict[str, Any], kind: str, over: str
-) -> None:
-    [found] = [one for one in everybody["results"] if (one["kind"], one["over"]) == (kind, over)]
-
-    assert found["faults"] == {}
-    assert found["leftover"] is False
-    figures = found["figures"]
-    for name in ("chaos", "bystander") if kind == "chaos" else (kind,):
-        assert figures[f"{name}.calls"] >= 3
-        assert figures[f"{name}.failed"] == 0
-        assert figures[f"{name}.sessions"] > 0
-    if kind == "chaos":
-        assert figures["bystander.same_agent_p50_ratio"] > 0
-        assert figures["bystander.another_agent_p50_ratio"] > 0
-
-
-def test_lanes_of_a_scripted_agent_are_recorded_and_played_as_lanes(everybody: dict[str, Any]) -> None:
     assert everybody["lanes"] == 2
+    results = {(one["kind"], one["over"]): one for one in everybody["results"]}
+    assert results.keys() == {
+        (k, o) for k in ("scripted", "recorded", "chaos") for o in ("ws", "http", "stdio")
+    }
+    for which, found in results.items():
+        assert (which, found["faults"], found["leftover"]) == (which, {}, False)
+        figures = found["figures"]
+        for name in ("chaos", "bystander") if which[0] == "chaos" else (which[0],):
+            assert figures[f"{name}.calls"] >= 3, which
+            assert figures[f"{name}.failed"] == 0, which
+            assert figures[f"{name}.sessions"] > 0, which
+        if which[0] == "chaos":
+            assert figures["bystander.same_agent_p50_ratio"] > 0
+            assert figures["bystander.another_agent_p50_ratio"] > 0
 
 
 def ran(*words: str, out: Path, code: int, cwd: Path = ROOT) -> tuple[str, str]:
@@ -92,43 +83,30 @@ def going(*words: str, out: Path) -> Generator[tuple[subprocess.Popen[str], Iter
                 process.terminate()
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The results of a scripted run that was recorded and broke a budget, and what it said."""
-    out = tmp_path_factory.mktemp("recorded")
+def test_a_broken_budget_is_named_and_what_was_recorded_can_be_a_crowd(tmp_path: Path) -> None:
+    one, crowd = tmp_path / "one", tmp_path / "crowd"
     words = ("--seconds", "1", "--count", "2", "--lanes", "2", "--record", *LOOSE)
-    said, _ = ran(*words, "--budget", "scripted.calls>=1000000", out=out, code=1)
-    return out, said
 
-
-def test_a_broken_budget_ends_with_1_and_is_named(recorded: tuple[Path, str]) -> None:
-    out, said = recorded
+    said, _ = ran(*words, "--budget", "scripted.calls>=1000000", out=one, code=1)
 
     assert "BROKEN  scripted.calls: " in said
     assert "wanted at least 1,000,000: short by" in said
-    assert "FAILED: 1 of 3 budgets broken" in (out / "report.html").read_text()
+    assert "FAILED: 1 of 3 budgets broken" in (one / "report.html").read_text()
 
-
-def test_a_crowd_in_two_processes_is_one_result(recorded: tuple[Path, str], tmp_path: Path) -> None:
-    recording = min((recorded[0] / "recordings").iterdir()).name
+    recording = min((one / "recordings").iterdir()).name
     said, _ = ran(
         *("--users", "recorded", "--recording", recording, "--count", "6", "--workers", "2"),
         *("--seconds", "3", "--spread", "0.5", "--budget", "recorded.p95_ms<=30000"),
-        out=tmp_path, code=0, cwd=recorded[0] / "recordings",
+        out=crowd, code=0, cwd=one / "recordings",
     )  # fmt: skip
 
-    found = json.loads((tmp_path / "figures.json").read_text())
+    found = json.loads((crowd / "figures.json").read_text())
     assert found["users"] == 6
     assert found["figures"]["recorded.sessions"] >= 6
     assert found["trouble"] == ""
     assert "PASSED" in said
-    assert {path.name for path in tmp_path.iterdir()} >= {
-        "report.html",
-        "figures.csv",
-        "course.csv",
-        "failures.csv",
-        "locust.html",
-    }
+    files = {"report.html", "figures.csv", "course.csv", "failures.csv", "locust.html"}
+    assert {path.name for path in crowd.iterdir()} >= files
 
 
 def test_an_interrupted_run_keeps_what_there_is(tmp_path: Path) -> None:
