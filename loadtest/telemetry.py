@@ -25,7 +25,7 @@ from gateway.config.model import Config, PrometheusConfig, RecordConfig, Telemet
 from gateway.config.options import ServeOptions
 from gateway.config.peer import PeerConfig
 from gateway.runtime.observed import ObservedTap
-from gateway.runtime.tap import RecordingTap
+from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.serve import Gateway
 from gateway.telemetry.hub import Telemetry
 from recordings.redaction import Redactor
@@ -63,10 +63,11 @@ def recording_tap(directory: str, name: str) -> RecordingTap:
 
 
 async def of_a_frame(calls: int, rounds: int) -> dict[str, float]:
-    """Microseconds a frame: recorded alone, recorded and kept for later, and looked at afterwards."""
+    """Microseconds a frame: recorded alone, recorded and kept for later, looked at then, and for the log alone."""
     plain: list[float] = []
     observed: list[float] = []
     after: list[float] = []
+    for_the_log: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
         settings = TelemetryConfig(log_file=f"{directory}/log.jsonl", otlp_endpoint="http://127.0.0.1:9")
         for number in range(rounds):
@@ -83,9 +84,28 @@ async def of_a_frame(calls: int, rounds: int) -> dict[str, float]:
             after.append(time.thread_time() - began)
             telemetry.forget()
             await telemetry.close()
+            for_the_log.append(await of_the_log(calls, f"{directory}/log.jsonl"))
     unit = 1e6 / (2 * calls)
     found = {"recorded": median(plain) * unit, "recorded_and_kept": median(observed) * unit}
-    return found | {"looked_at_afterwards": median(after) * unit}
+    return found | {
+        "looked_at_afterwards": median(after) * unit,
+        "looked_at_for_the_log": median(for_the_log) * unit,
+    }
+
+
+async def of_the_log(calls: int, file: str) -> float:
+    """Seconds of the processor that the log of so many calls takes."""
+    telemetry = Telemetry(
+        Config(telemetry=TelemetryConfig(log_file=file)), Redactor(b"k" * 32), tell=lambda text: None
+    )
+    stream = telemetry.watch(session="s", seed=1, started=0, transport="stdio")
+    pairs(ObservedTap(NullTap(), stream), calls)
+    began = time.thread_time()
+    telemetry.pump.drain(float("inf"))
+    took = time.thread_time() - began
+    telemetry.forget()
+    await telemetry.close()
+    return took
 
 
 class Client:
