@@ -18,7 +18,7 @@ from msgspec import Raw
 from gateway.bench.client import call_of
 from gateway.bench.setup import EVERYTHING, Setup
 from gateway.bench.sides import ECHO, PYTHON, Sides
-from gateway.bench.turns import Times, pinned, replayed
+from gateway.bench.turns import BURST, BURSTS, CALLS, IN_FLIGHT, WARM_UP, Times, pinned, replayed
 from recordings.frame import Frame
 from recordings.lookup import open_lookup
 from recordings.reader import open_recording
@@ -34,7 +34,7 @@ FORWARD = Path(__file__).with_name("forward.py")
 def _take_turns(every: Iterable[Times], rounds: int) -> None:
     for _ in range(rounds):
         for times in every:
-            times.round()
+            times.round(CALLS)
 
 
 def large() -> dict[str, float]:
@@ -80,9 +80,10 @@ def forwarding() -> dict[str, float]:
 def replaying() -> dict[str, float]:
     """Replayed calls a second, with 64 in flight."""
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides, pinned():
-        times = Times(replayed(sides, 8_000))
-        for _ in range(10):
-            times.burst()
+        times = Times(replayed(sides, 1 + WARM_UP + BURSTS * BURST + 1))
+        for _ in range(BURSTS):
+            times.burst(BURST, IN_FLIGHT)
+        times.side.client.ask(times.inner)
     return {"replay-calls-per-s": times.rate}
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from gateway.bench.client import call_of
-from gateway.bench.measure import pin, tool_of
+from gateway.bench.matrix import tool_of
+from gateway.bench.measure import Driven, pin
 from gateway.bench.rounds import percentile
 from gateway.bench.setup import EVERYTHING, Setup
 from gateway.bench.sides import TIELINE, Side, Sides
@@ -28,31 +29,21 @@ PEERS = 50
 GATES = ("no-extensions", "noop-hooks", "interception", "passing", "everything")
 
 
-class Times:
-    """What was measured of one side: nanoseconds of each call, by round, and calls a second."""
+class Times(Driven):
+    """One side that takes turns, warmed up."""
 
     def __init__(self, side: Side, tool: str = "echo", *, size: int = 300) -> None:
-        """`size` is that of a request, in bytes."""
-        self.side = side
-        self._inner = call_of(size, tool)
-        self.rounds: list[list[float]] = []
-        self.rate = 0.0
-        side.client.time(side.client.prepare(self._inner, WARM_UP))
+        """`tool` is what the echo tool is called there, `size` that of a request, in bytes.
 
-    def round(self) -> None:
-        """Make the calls of a round."""
-        prepared = self.side.client.prepare(self._inner, CALLS)
-        self.rounds.append(sorted(ns / 1000 for ns in self.side.client.time(prepared)))
-
-    def burst(self) -> None:
-        """Make many calls with many in flight."""
-        self.rate = max(
-            self.rate, self.side.client.burst(self.side.client.prepare(self._inner, BURST), IN_FLIGHT)
-        )
+        Raises:
+            BenchError: If it does not answer, or with an error.
+        """
+        super().__init__(side, call_of(size, tool))
+        self.warm_up(WARM_UP)
 
     def best(self, share: float) -> float:
         """The percentile, in µs, of the round in which it was least: a busy machine never makes a round faster."""
-        return min(percentile(times, share) for times in self.rounds)
+        return min(percentile(sorted(times), share) for times in self.rounds) / 1000
 
 
 SETUPS = {
@@ -81,14 +72,17 @@ def in_turn(wanted: Collection[str] = (*SETUPS, "replay")) -> dict[str, float]:
             if name in wanted
         }
         if "replay" in wanted:
-            found["replay"] = Times(replayed(sides, WARM_UP + ROUNDS * CALLS))
+            found["replay"] = Times(replayed(sides, 1 + WARM_UP + ROUNDS * CALLS + 1))
         for _ in range(ROUNDS):
             for times in (direct, direct_with_schema, *found.values()):
-                times.round()
+                times.round(CALLS)
+        if "replay" in found:
+            # What is not recorded is answered too, with an error: the last call that is must still be answered well.
+            found["replay"].side.client.ask(found["replay"].inner)
         filled = [found[name] for name in ("no-extensions", "everything") if name in found]
         for _ in range(BURSTS):
             for times in (direct, direct_with_schema, *filled):
-                times.burst()
+                times.burst(BURST, IN_FLIGHT)
     return ratios(direct, direct_with_schema, found)
 
 
