@@ -188,7 +188,8 @@ class HttpFront:
         )
         if verdict.delay_s:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), verdict.delay_s)
+                async with asyncio.timeout(verdict.delay_s):
+                    await self._stopping.wait()
         refuse = http_rules.refusal(verdict.status, JSONRPC["denied"], verdict.reason)
         headers = refuse.headers
         if verdict.status == 401:

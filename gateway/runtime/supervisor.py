@@ -221,7 +221,8 @@ class PeerProcess:
 
     async def _gone_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._gone.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._gone.wait()
         return self._gone.is_set()
 
     async def _spawn(self, executable: str) -> None:
@@ -262,7 +263,8 @@ class PeerProcess:
 
     async def _await_keeper(self, tether: KeptTether, executable: str) -> None:
         try:
-            await asyncio.wait_for(asyncio.shield(tether.started), KEEPER_START_S)
+            async with asyncio.timeout(KEEPER_START_S):
+                await asyncio.shield(tether.started)
         except (OSError, asyncio.CancelledError) as fault:
             # TimeoutError is an OSError. Letting go makes the keeper end whatever there is of the peer.
             tether.started.add_done_callback(lambda future: future.cancelled() or future.exception())
