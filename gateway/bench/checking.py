@@ -103,33 +103,38 @@ FURTHER_PROBES = (
 
 
 def gather(
-    names: Collection[str], *, say: Callable[[str], None], probes: Collection[Probe] | None = None
-) -> Measured:
-    """Make every measurement that gives one of these figures. `say` is told of each before it begins.
+    names: Collection[str],
+    measured: Measured,
+    *,
+    say: Callable[[str], None],
+    probes: Collection[Probe] | None = None,
+) -> None:
+    """Make every measurement that gives one of these figures, and put what it gives into `measured` as it comes.
+
+    `say` is told of each before it begins.
 
     Raises:
         BenchError: If a gateway does not start, or does not answer: that is no figure, but a fault.
     """
-    figures: dict[str, float] = {}
-    skipped: dict[str, str] = {}
     for probe in PROBES if probes is None else probes:
         if not set(probe.names) & set(names):
             continue
         say(f"measuring {probe.title}")
         try:
-            figures |= probe.measure()
+            measured.figures.update(probe.measure())
         except MissingError as error:
-            skipped |= dict.fromkeys(probe.names, str(error))
-    return Measured(figures, skipped)
+            measured.skipped.update(dict.fromkeys(probe.names, str(error)))
 
 
-def check(file: BudgetFile, *, key: str, say: Callable[[str], None]) -> tuple[Measured, list[Finding]]:
+def check(file: BudgetFile, measured: Measured, *, key: str, say: Callable[[str], None]) -> list[Finding]:
     """Measure every figure that has a budget, and what is broken again, of which the better one counts.
+
+    What is measured is in `measured` as it comes, for who is interrupted.
 
     Raises:
         BenchError: As `gather`.
     """
-    measured = gather(file.budgets, say=say)
+    gather(file.budgets, measured, say=say)
     findings = hold(file, *measured, key=key)
     for attempt in range(1, max(TRIES.values())):
         again = {finding.name for finding in broken(findings)}
@@ -137,10 +142,11 @@ def check(file: BudgetFile, *, key: str, say: Callable[[str], None]) -> tuple[Me
         if not probes:
             break
         say(f"suspicious: {', '.join(sorted(again))}")
-        more = gather(again, say=say, probes=probes)
+        more = Measured({}, {})
+        gather(again, more, say=say, probes=probes)
         for name, value in more.figures.items():
             budget = file.budgets.get(name)
             pick = max if budget is not None and budget.better == "higher" else min
             measured.figures[name] = pick(measured.figures.get(name, value), value)
         findings = hold(file, *measured, key=key)
-    return measured, findings
+    return findings

@@ -19,6 +19,7 @@ import msgspec
 from gateway.cli.output import (
     BAD_INPUT,
     DONE,
+    INTERRUPTED,
     NO,
     CliError,
     console,
@@ -66,6 +67,7 @@ def check(
     """
     from gateway.bench import budgets
     from gateway.bench import ratchet as setting
+    from gateway.bench.checking import Measured
     from gateway.bench.checking import check as measured_and_held
     from gateway.bench.client import BenchError
     from gateway.bench.instructions import key as interpreter
@@ -76,8 +78,23 @@ def check(
     if ratchet or accept:
         _need_tomlkit()
     key = interpreter()
+    measured = Measured({}, {})
     try:
-        measured, findings = measured_and_held(file, key=key, say=lambda told: tell_progress(f"{told} …"))
+        findings = measured_and_held(file, measured, key=key, say=lambda told: tell_progress(f"{told} …"))
+    except KeyboardInterrupt:
+        missing = {name: "interrupted before" for name in file.budgets if name not in measured.figures}
+        _tell(
+            budgets.hold(file, measured.figures, measured.skipped | missing, key=key),
+            [],
+            key,
+            path,
+            json=json,
+        )
+        had = counted(len(file.budgets) - len(missing), "figure")
+        tell_error(
+            f"interrupted: {had} of {len(file.budgets)} had been measured and are told, nothing is changed"
+        )
+        return INTERRUPTED
     except BenchError as error:
         raise CliError(
             str(error), hint="`tieline doctor` says what is wrong with an installation", code=NO
@@ -198,14 +215,14 @@ def _tell(
 
 
 def goals(peers: Path | None, *, json: bool = False) -> int:
-    """Measure what the goals speak of and print a verdict about each; return 0 whatever it is.
+    """Measure what the goals speak of and print a verdict about each; return 0 whatever these are.
 
     `peers` is what a comparison with other gateways left.
 
     Raises:
         CliError: If `peers` cannot be used, or nothing can be measured.
     """
-    from gateway.bench.checking import FURTHER_PROBES, PROBES, gather
+    from gateway.bench.checking import FURTHER_PROBES, PROBES, Measured, gather
     from gateway.bench.client import BenchError
     from gateway.bench.goals import judge, peer_figures, wanted
 
@@ -219,20 +236,23 @@ def goals(peers: Path | None, *, json: bool = False) -> int:
         except ValueError as error:
             raise CliError(f"`{peers}` {error}", code=BAD_INPUT) from error
     probes = (*PROBES, *FURTHER_PROBES)
-    figures: dict[str, float] = {}
-    skipped: dict[str, str] = {}
+    measured = Measured({}, {})
+    is_whole = True
     for probe in probes:
         # One that fails costs its own goals their verdict, and no other.
         try:
-            found = gather(wanted(), say=lambda told: tell_progress(f"{told} …"), probes=[probe])
+            gather(wanted(), measured, say=lambda told: tell_progress(f"{told} …"), probes=[probe])
         except BenchError as error:
-            skipped |= dict.fromkeys(probe.names, str(error))
-        else:
-            figures |= found.figures
-            skipped |= found.skipped
-    judged = judge({**figures, **theirs}, skipped)
+            measured.skipped.update(dict.fromkeys(probe.names, str(error)))
+        except KeyboardInterrupt:
+            tell_error("interrupted: goals whose figures were measured by then are told")
+            is_whole = False
+            break
+    judged = judge({**measured.figures, **theirs}, measured.skipped)
     if json:
-        print_json({"goals": judged, "figures": figures, "peers": theirs, "skipped": skipped})
+        print_json(
+            {"goals": judged, "figures": measured.figures, "peers": theirs, "skipped": measured.skipped}
+        )
     else:
         marks = {"met": "✓", "missed": "✗", "not measured": "?"}
         out = console()
@@ -242,4 +262,4 @@ def goals(peers: Path | None, *, json: bool = False) -> int:
                 out.print(f"    {marks[part.verdict]} {part.told}", markup=False)
         counts = Counter(each.verdict for each in judged)
         out.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), markup=False)
-    return DONE
+    return DONE if is_whole else INTERRUPTED

@@ -189,6 +189,79 @@ def test_a_pattern_that_matches_no_budget_and_a_file_that_is_none_are_told(budge
         bench_budgets.check(budgets.parent / "none.toml")
 
 
+def interrupts() -> dict[str, float]:
+    raise KeyboardInterrupt
+
+
+def test_what_was_measured_before_an_interruption_is_told_and_changes_nothing(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measures(monkeypatch, {"frame-bytes": 158.0})
+    stopped = checking.Probe("x", ("no-extensions-p50",), interrupts, 3)
+    monkeypatch.setattr(checking, "PROBES", (*checking.PROBES, stopped))
+
+    assert bench_budgets.check(budgets, ratchet=True) == 130
+
+    told = capsys.readouterr()
+    assert "158" in told.out
+    assert "`no-extensions-p50` was not measured: interrupted before" in told.err
+    assert "error: interrupted: 1 figure of 3 had been measured and are told, nothing is changed" in told.err
+    assert budgets.read_text() == BUDGETS
+    assert not (budgets.parent / "state" / "bench-history.jsonl").exists()
+
+
+def fails() -> dict[str, float]:
+    raise BenchError("the gateway does not start")
+
+
+def test_goals_are_told_one_by_one_and_a_measurement_that_fails_costs_its_own_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measures(monkeypatch, {"idle-wake-ups": 0.0, "peers-ratio": 1.5})
+    monkeypatch.setattr(checking, "FURTHER_PROBES", (checking.Probe("x", ("forwarding-ratio",), fails, 1),))
+    comparison = tmp_path / "results.json"
+    comparison.write_text('{"ratios": {"mcp-sdk": 20}}')
+
+    assert bench_budgets.goals(comparison) == 0
+
+    told = capsys.readouterr().out
+    assert "G1  missed        recording" in told
+    assert "    ✗ 20 times less than the SDK's proxy, the goal is ≥ 25: 20% below\n" in told
+    assert (
+        "G11 missed        a call past 50 peers, over one past one\n    ✗ 1.5 times, the goal is ≤ 1.1: 36% above\n"
+        in told
+    )
+    assert "G13 not measured" in told
+    assert "    ? ≤ 1.2 times: the gateway does not start\n" in told
+    assert "G17 met" in told
+
+
+def test_goals_that_are_interrupted_are_told_as_far_as_they_were_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measures(monkeypatch, {"idle-wake-ups": 0.0})
+    monkeypatch.setattr(
+        checking, "FURTHER_PROBES", (checking.Probe("x", ("forwarding-ratio",), interrupts, 1),)
+    )
+
+    assert bench_budgets.goals(None) == 130
+    assert "G17 met" in capsys.readouterr().out
+
+
+def test_a_comparison_that_cannot_be_used_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = measures(monkeypatch, {"idle-wake-ups": 0.0})
+    comparison = tmp_path / "results.json"
+    comparison.write_text("{}")
+
+    with pytest.raises(bench_budgets.CliError, match="has no table `ratios`"):
+        bench_budgets.goals(comparison)
+    with pytest.raises(bench_budgets.CliError, match="cannot be read"):
+        bench_budgets.goals(tmp_path / "nothing.json")
+    assert made == []
+
+
 def test_the_budgets_of_an_installed_wheel_are_found_where_it_puts_them(
     budgets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
