@@ -124,8 +124,8 @@ class LiveRun:
         script = Script(open_lookup(recording), BUILT_IN)
         self.player = Player(Recollection(script), strength="lockstep", path="session", redact=redactor.body)
         self.clock = WoundClock()
-        self.stage = PlayedStage(self.clock, self.player)
         config, _ = config_of(recording.header.settings, list(recording.header.peers))
+        self.stage = PlayedStage(self.clock, self.player, config)
         self.exchange = Exchange(config, self.stage, version="1")
         self.given: list[bytes] = []
         self.core: Core = self.exchange.accept(
