@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from adapters.kit.context import current
-from gateway.protocol import hops, jsonrpc
+from gateway.protocol import hops
 
 Hear: TypeAlias = Callable[[bytes], None]
 
@@ -92,7 +92,7 @@ class Hops:
             gone(bytes(crossing.ended))
 
     def _tell(self, crossing: hops.Crossing) -> None:
-        message = jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing))
+        message = hops.write(crossing)
         if self._send is not None:
             self._send(message)
         elif self.mode is not None and not self.has_left:

@@ -78,18 +78,14 @@ class Hops:
         """Give the adapter a message of its service, record it, and return the number of its frame."""
         crossing = hops.Crossing(hop=hop, way="in", message=msgspec.Raw(message))
         said = self._record(crossing)
-        self._peer.notify(
-            jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing)), hops.NOTIFICATION
-        )
+        self._peer.notify(hops.write(crossing), hops.NOTIFICATION)
         return said.seq if said is not None else -1
 
     def end(self, hop: str, how: bytes) -> None:
         """Tell the adapter that its service has ended, and record it."""
         crossing = hops.Crossing(hop=hop, way="in", ended=msgspec.Raw(how))
         self._record_end(crossing)
-        self._peer.notify(
-            jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing)), hops.NOTIFICATION
-        )
+        self._peer.notify(hops.write(crossing), hops.NOTIFICATION)
 
     def _record_end(self, crossing: hops.Crossing) -> None:
         peer, session = self._peer, next(iter(self._peer.sessions), None)

@@ -11,14 +11,14 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from gateway.protocol import jsonrpc
+
 NOTIFICATION: Final = "notifications/io.tieline/hop"
 ENVIRON: Final = "TIELINE_HOPS"
 """The variable in which a peer that is started hears what is wanted of it; nothing is where it is absent."""
 Mode: TypeAlias = Literal["record", "play"]
 """`record`: tell what crosses. `play`: open nothing, tell what would be said, and take what comes for the answers."""
 NAME: Final = re.compile(r"[a-z]{1,16}:[A-Za-z0-9_.-]{1,64}")
-
-
 NOTHING: Final = msgspec.Raw()
 
 
@@ -47,6 +47,11 @@ def read(params: bytes) -> Crossing:
     if has_ended == bool(bytes(crossing.message)) or (has_ended and crossing.way == "out"):
         raise msgspec.ValidationError("a message crosses a hop, or its service has ended")
     return crossing
+
+
+def write(crossing: Crossing) -> bytes:
+    """The notification, whole."""
+    return jsonrpc.notification(NOTIFICATION, jsonrpc.encode(crossing))
 
 
 def mode_of(value: str) -> Mode | None:

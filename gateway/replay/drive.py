@@ -15,7 +15,7 @@ from msgspec import Raw
 from gateway.calls.exchange import Exchange
 from gateway.calls.faults import fault_of, transport_of
 from gateway.config.recorded import has_terminal
-from gateway.protocol import hops, jsonrpc
+from gateway.protocol import hops
 from gateway.replay.clock import VirtualClock
 from gateway.replay.core_seats import CoreSeats
 from gateway.replay.pairing import Pairing
@@ -202,7 +202,7 @@ class Drive:
             id_ = call.peer_id if call is not None else None
             way = "out" if frame.way == ">peer" else "in"
             crossing = hops.Crossing(hop=hop, way=way, message=what, call=id_)
-        peer.message(jsonrpc.notification(hops.NOTIFICATION, jsonrpc.encode(crossing)))
+        peer.message(hops.write(crossing))
 
     def _call(self, seq: int | None) -> Call | None:
         """The call in flight whose request is this recorded frame."""
