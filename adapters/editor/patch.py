@@ -17,8 +17,9 @@ from adapters import kit
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
-_ESCAPED: Final = re.compile(r'\\([ntr"\\]|[0-3][0-7]{2})')
-_MEANT: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_ESCAPED: Final = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
+_MEANT: Final = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
+"""What stands behind a backslash in a name that git has quoted; a number is a byte, so that `ü` is two of them."""
 
 
 class Hunk(msgspec.Struct, frozen=True):
@@ -110,8 +111,15 @@ def _with_ends(lines: list[str]) -> list[str]:
 def _name(line: str) -> str:
     name = line[4:].split("\t")[0].strip()
     if len(name) > 1 and name[0] == name[-1] == '"':
-        name = _ESCAPED.sub(lambda found: _MEANT.get(found[1]) or chr(int(found[1], 8)), name[1:-1])
+        name = _ESCAPED.sub(_byte, name[1:-1].encode("utf-8", "surrogateescape")).decode(
+            "utf-8", "surrogateescape"
+        )
     return name if name == "/dev/null" else re.sub(r"^[ab]/", "", name)
+
+
+def _byte(escape: re.Match[bytes]) -> bytes:
+    said = escape[1]
+    return bytes([int(said, 8) if said.isdigit() else _MEANT[said[0]]])
 
 
 def _lines(text: str) -> list[str]:

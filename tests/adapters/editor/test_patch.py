@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -33,6 +36,16 @@ def test_a_part_that_stands_elsewhere_is_found_where_that_is_clear() -> None:
     assert applied("a\nb\nc\n", patch, "x") == "a\nb\nC\n"
     with pytest.raises(kit.ToolError, match="part 1 does not fit: line 40 of x"):
         applied("b\nc\nb\nc\n", patch, "x")
+
+
+@pytest.mark.parametrize("quotes", ["true", "false"])
+def test_a_patch_of_git_names_its_file_however_git_writes_that(tmp_path: Path, quotes: str) -> None:
+    name = 'gr\xfcn "\\\x07\x1f\N{GRINNING FACE}.txt'
+    git = ["git", "-c", f"core.quotePath={quotes}"]
+    for words in (["init", "-q"], ["add", "."], ["diff"]):
+        (tmp_path / name).write_text("b\n" if words == ["diff"] else "a\n")
+        done = subprocess.run([*git, *words], cwd=tmp_path, check=True, timeout=20, capture_output=True)
+    assert applied("a\n", done.stdout.decode(), name) == "b\n"
 
 
 def test_empty_lines_may_have_lost_their_blank_and_names_their_prefix() -> None:
