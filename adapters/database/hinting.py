@@ -1,7 +1,7 @@
 """What may help somebody whose statement an engine has refused: the tables and columns that it probably meant.
 
 Owns the hint, which is made of the statement's names and of what there is. There is none without sqlglot (extra
-`hints`), and none where the engine has given one.
+`hints`), and none where the engine has given one. Reads statements in threads, since a long one takes a second.
 """
 
 from __future__ import annotations
@@ -48,21 +48,28 @@ async def with_hint(fault: ToolError, sql: str, offered: Offered) -> ToolError:
 
 async def _hint(naming: Any, sql: str, offered: Offered) -> str:
     kind = offered.engine.kind
-    found = naming.named(sql, kind)
+    found = await asyncio.to_thread(naming.named, sql, kind)
     wanted: list[str] = [*found.reads, *found.writes]
     rows = await offered.names("*", "", MOST_TABLES)
-    known = [str(row[0]) for row in rows]
-    missing = [table for table in wanted if not naming.fits(table, map(naming.literal, known), kind)]
-    if missing:
-        near: list[str] = [each for table in missing for each in naming.similar(table, known)]
-        return f"no table {', '.join(missing)}; there is {', '.join(near or known[:MOST_SAID]) or 'none'}"
+    if no_table := await asyncio.to_thread(_no_table, naming, wanted, [str(row[0]) for row in rows], kind):
+        return no_table
     used = [row for row in rows if naming.fits(row[0], map(naming.literal, wanted), kind)]
     tables = await offered.tables(used[:MOST_SAID])
     there = {column.name.lower() for table in tables for column in table.columns}
-    unknown = [name for name in naming.columns(sql, kind) if name.lower() not in there]
+    columns: list[str] = await asyncio.to_thread(naming.columns, sql, kind)
+    unknown = [name for name in columns if name.lower() not in there]
     if not unknown or not tables:
         return ""
     said = "; ".join(
         f"{table.name}({', '.join(column.name for column in table.columns)})" for table in tables
     )
     return f"no column {', '.join(unknown)} in {said}"
+
+
+def _no_table(naming: Any, wanted: list[str], known: list[str], kind: str) -> str:
+    """The hint about tables that there are not; empty where there are all."""
+    missing = [table for table in wanted if not naming.fits(table, map(naming.literal, known), kind)]
+    if not missing:
+        return ""
+    near: list[str] = [each for table in missing for each in naming.similar(table, known)]
+    return f"no table {', '.join(missing)}; there is {', '.join(near or known[:MOST_SAID]) or 'none'}"

@@ -38,10 +38,10 @@ class Offered:
         """How long a statement may run."""
         return asked or self._timeout_s
 
-    def check(self, sql: str) -> None:
+    async def check(self, sql: str) -> None:
         """Raises `ToolError` (`denied`) where a statement names a table outside of the scope."""
         if self._scope is not None:
-            self._scope.check(sql)
+            await asyncio.to_thread(self._scope.check, sql)
 
     async def names(self, pattern: str, after: str, limit: int) -> list[list[Any]]:
         """Name, kind and comment of so many tables, by name, behind `after`."""
@@ -71,11 +71,13 @@ class Offered:
     async def named(self, sql: str) -> Names | None:
         """The tables that a statement names; None where it cannot be told."""
         naming = await asyncio.to_thread(hinting.load)
+        if naming is None:
+            return None
         try:
-            found = naming and naming.named(sql, self.engine.kind)
+            found = await asyncio.to_thread(naming.named, sql, self.engine.kind)
         except naming.UnreadError:
             return None
-        return Names(reads=found.reads, writes=found.writes) if found else None
+        return Names(reads=found.reads, writes=found.writes)
 
     async def hinted(self, fault: ToolError, sql: str) -> ToolError:
         """An error of a statement, with what may help to write it right."""

@@ -277,7 +277,7 @@ async def _stated(ctx: kit.Context, offered: Offered, sql: str) -> AsyncGenerato
 
     Progress is what is reported, rows mostly, and until then the seconds that the statement has run.
     """
-    offered.check(sql)
+    await offered.check(sql)
     loop = asyncio.get_running_loop()
     began = loop.time()
     reported = False

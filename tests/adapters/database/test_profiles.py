@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlglot
 
 from adapters import kit
-from adapters.database import opening, profiles
+from adapters.database import naming, opening, profiles
 from adapters.database.__main__ import build
 from adapters.database.offered import Limits
 from adapters.database.sample import create
@@ -88,6 +91,28 @@ def test_a_scope_shows_a_page_of_its_own_tables_however_many_others_there_are(fi
             )
 
     run(work())
+
+
+def test_no_statement_is_read_where_others_wait(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    parse = sqlglot.parse
+
+    def noted(*given: Any, **more: Any) -> Any:
+        threads.append(threading.current_thread())
+        return parse(*given, **more)
+
+    monkeypatch.setattr(naming.sqlglot, "parse", noted)
+    engine, limits = opening.open_profile("shop", str(file), writable=True)
+
+    async def work() -> None:
+        async with build({"shop": engine}, limits={"shop": limits}).testing("mcp") as ext:
+            await ext.call("execute", sql="DELETE FROM orders WHERE id < 0", commit=False)
+            assert "no column nam" in (await ext.call("explain", sql="SELECT nam FROM orders")).text
+            assert "no table orderz" in (await ext.call("query", sql="SELECT * FROM orderz")).text
+
+    run(work())
+    assert len(threads) == 7
+    assert threading.main_thread() not in threads
 
 
 def test_a_password_stands_beside_its_url_as_where_it_lies(file: Path) -> None:
