@@ -265,12 +265,8 @@ local function accept(id)
   end
   local eol = vim.bo[diff.real].fileformat == 'dos' and '\r\n' or '\n'
   local text = table.concat(lines, eol) .. (#lines > 0 and vim.bo[diff.proposed].endofline and eol or '')
-  if vim.api.nvim_buf_get_changedtick(diff.real) ~= diff.tick then
-    warn('The file was changed meanwhile: the proposal is not taken over')
-    return decide(id, 'rejected', { reason = 'the file was changed meanwhile' })
-  end
-  local saved = false
-  if diff.save and diff.stamp ~= stamp_of(vim.api.nvim_buf_get_name(diff.real)) then
+  local stays = vim.api.nvim_buf_get_changedtick(diff.real) == diff.tick
+  if not stays or diff.save and diff.stamp ~= stamp_of(vim.api.nvim_buf_get_name(diff.real)) then
     warn('The file was changed meanwhile: the proposal is not taken over')
     return decide(id, 'rejected', { reason = 'the file was changed meanwhile' })
   end
@@ -292,10 +288,9 @@ local function accept(id)
       warn('Not saved: ' .. why)
       return decide(id, 'rejected', { reason = 'it could not be saved: ' .. why })
     end
-    saved = true
   end
   vim.bo[diff.proposed].modified = false
-  decide(id, 'accepted', { text = text, saved = saved })
+  decide(id, 'accepted', { text = text, saved = diff.save })
 end
 
 function M.show(id, path, text, save)
