@@ -26,6 +26,7 @@ from rich.table import Table
 from tests import debian
 from tests.adapters.database.wide import LONG, ROWS, Wide, wide
 from tests.adapters.kit_client import connected, data
+from tests.processes.gateway_kit import peak_memory
 
 CANCELS = 10
 GOAL_MS = 200.0
@@ -57,7 +58,7 @@ async def measured(engine: str, found: Wide, folder: Path, rows: int) -> Measure
         pages = [await _timed(client, "schema", {"detail": detail}) for detail in ("names", "full")]
         cancels = [await _cancelled(client, engine, found) for _ in range(CANCELS)]
         await _export(client, engine, rows // 10)
-        before = _most_memory(process)
+        before = peak_memory(process.pid)
         began = time.perf_counter()
         size = await _export(client, engine, rows)
         return Measured(
@@ -68,7 +69,7 @@ async def measured(engine: str, found: Wide, folder: Path, rows: int) -> Measure
             full_ms=pages[1] * 1000,
             export_s=time.perf_counter() - began,
             result_mb=size / MB,
-            grown_mb=(_most_memory(process) - before) / MB,
+            grown_mb=(peak_memory(process.pid) - before) / MB,
         )
 
 
@@ -104,11 +105,6 @@ async def _cancelled(client: Client, engine: str, found: Wide) -> float:
 async def _export(client: Client, engine: str, rows: int) -> int:
     sql = ROWS[engine].format(rows=rows, bytes=2000)
     return data(await client.call_tool("export", {"sql": sql, "file": f"{rows}.csv"}))["bytes"]
-
-
-def _most_memory(process: psutil.Process) -> int:
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def shown(found: list[Measured]) -> Table:

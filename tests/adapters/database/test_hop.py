@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Coroutine
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 import msgspec
@@ -22,16 +21,9 @@ from adapters.database.hop import Played, Told, hop_of, over
 from adapters.database.opening import open_url
 from adapters.database.sqlite import SQLite
 from gateway.protocol.hops import Crossing
+from tests.adapters.kit_client import run
 
-T = TypeVar("T")
 Message = dict[str, Any]
-
-
-def run(main: Coroutine[Any, Any, T]) -> T:
-    async def bounded() -> T:
-        return await asyncio.wait_for(main, 20)
-
-    return asyncio.run(bounded())
 
 
 class Wire:

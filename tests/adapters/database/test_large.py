@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from adapters.database.opening import open_url
 from tests import debian
 from tests.adapters.database.wide import ROWS, wide
 from tests.adapters.kit_client import connected, data, run
+from tests.processes.gateway_kit import peak_memory
 
 MANY = 3000
 BYTES = {"postgres": 2000}
@@ -66,12 +66,6 @@ def test_a_schema_of_three_thousand_tables_comes_in_pages_and_filtered(engine: t
     run(work(), 140)
 
 
-def most_memory(process: psutil.Process) -> int:
-    """The most bytes that it has ever had in memory."""
-    [kib] = re.findall(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text(), re.M)
-    return int(kib) * 1024
-
-
 @pytest.mark.timeout(150)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_a_result_of_a_hundred_thousand_rows_takes_as_much_memory_as_a_tenth_of_it_and_reports_its_rows(
@@ -99,10 +93,10 @@ def test_a_result_of_a_hundred_thousand_rows_takes_as_much_memory_as_a_tenth_of_
             [process] = [
                 each for each in psutil.Process().children() if "adapters.database" in each.cmdline()
             ]
-            before = most_memory(process)
+            before = peak_memory(process.pid)
             heard.clear()
             size = await export(100_000)
-            assert most_memory(process) - before < size // 3
+            assert peak_memory(process.pid) - before < size // 3
             assert heard == sorted(set(heard))
             assert heard[-1] == 100_000
 
