@@ -87,13 +87,8 @@ class Told:
         self._hops.out(self._hop, jsonrpc.request(number, method, msgspec.json.encode(params)))
         try:
             result = await answer
-        except kit.ToolError as fault:
+        except BaseException as fault:
             self._tell(jsonrpc.error(number, _error_of(fault)))
-            raise
-        except BaseException:
-            self._tell(
-                jsonrpc.error(number, msgspec.json.encode({"code": CANCELLED, "message": "cancelled"}))
-            )
             raise
         self._tell(jsonrpc.response(number, msgspec.json.encode(result)))
         return result
@@ -170,7 +165,12 @@ class _Error(msgspec.Struct):
     data: _Data = msgspec.field(default_factory=_Data)
 
 
-def _error_of(fault: kit.ToolError) -> bytes:
+def _error_of(fault: BaseException) -> bytes:
+    if isinstance(fault, asyncio.CancelledError):
+        return msgspec.json.encode({"code": CANCELLED, "message": "cancelled"})
+    if not isinstance(fault, kit.ToolError):
+        # A fault of the adapter itself, whose words may hold anything.
+        fault = kit.ToolError("internal", f"the adapter failed ({type(fault).__name__})")
     data = _Data(fault.code, fault.details)
     return msgspec.json.encode(_Error(errors.JSONRPC[fault.code], str(fault), data))
 

@@ -131,6 +131,33 @@ def test_a_change_is_told_with_what_it_was_to_be_and_what_it_came_to(tmp_path: P
     run(main())
 
 
+@pytest.mark.parametrize(
+    ("fault", "number", "told"),
+    [
+        (ValueError("hunter2"), -32603, "the adapter failed (ValueError)"),
+        (asyncio.CancelledError(), -32800, "cancelled"),
+        (kit.ToolError("timeout", "too late"), -32001, "too late"),
+    ],
+)
+def test_what_is_told_of_a_question_without_an_answer_is_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException, number: int, told: str
+) -> None:
+    async def fails(name: str) -> None:
+        raise fault
+
+    async def main() -> Message:
+        wire, engine = Wire("record"), SQLite(shop(tmp_path), writable=False)
+        monkeypatch.setattr(engine, "facts", fails)
+        with pytest.raises(type(fault)):
+            await over(wire.hops, "shop", engine).facts("shop")
+        await engine.close()
+        [_, (_, answer)] = wire.told
+        return answer["error"]
+
+    error = run(main())
+    assert (error["code"], error["message"]) == (number, told)
+
+
 def test_who_stops_reading_asks_for_no_further_batch(tmp_path: Path) -> None:
     path = shop(tmp_path)
 
