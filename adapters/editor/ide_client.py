@@ -131,7 +131,7 @@ class IdeEditor:
         where = self._root.file(path)
         if (await self._call("checkDocumentDirty", filePath=where)).table.get("isDirty"):
             raise kit.ToolError("invalid_request", f"{path} has changes that are not saved: save it first")
-        before = _content(where)
+        before = await asyncio.to_thread(_content, where)
         tab = f"{os.path.basename(path)} [proposal {self._count}]"
         given = {"old_file_path": where, "new_file_path": where, "new_file_contents": text, "tab_name": tab}
         try:
@@ -147,7 +147,7 @@ class IdeEditor:
                 return Verdict(decision="rejected", path=path)
             case _:
                 return Verdict(decision="undecided", path=path, reason="the proposal was closed")
-        if save and _content(where) not in (before, verdict.final.encode()):
+        if save and await asyncio.to_thread(_content, where) not in (before, verdict.final.encode()):
             return Verdict(decision="rejected", path=path, reason="the file was changed meanwhile")
         if save:
             await asyncio.to_thread(_replace, where, verdict.final)
