@@ -341,9 +341,9 @@ class Matcher:
             fitting = equal or [one for one in candidates if bindings.allow(self._form(one.seq), live.form)]
             relaxed = not fitting
             candidates = fitting or candidates
-        if not live.lane and eligible is not None and len(candidates) > 1:
-            candidates = [one for one in candidates if eligible(one.seq)] or candidates
         first = candidates[0]
+        if not live.lane and eligible is not None:
+            first = next((one for one in candidates if eligible(one.seq)), first)
         ambiguous = False
         if not live.lane and eligible is None and len(candidates) > 1:
             outcome = self._outcome(first.seq)
