@@ -34,6 +34,8 @@ MOST_BYTES = 64 * 1024 * 1024
 """Bytes of bodies, of all sessions together, that may wait."""
 CLOSE_S = 5.0
 MOST_NAMES = 4096
+LONGEST_NAME = 256
+"""Names of frames that are kept as harmless, and how long they may be; a peer that makes up more pays for each."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -111,7 +113,7 @@ class Pump:
     def __init__(self, redactor: Redacts, *, hashed: bool, flush: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._redactor = redactor
-        self._harmless: set[tuple[object, ...]] = set()
+        self._harmless: set[tuple[str | None, ...]] = set()
         """Names of frames that hold no secret, so far as was known at `_generation`."""
         self._generation = -1
         self._hashed = hashed
@@ -202,22 +204,26 @@ class Pump:
     def _may_hold_secrets(self, frame: Frame, body: bytes) -> bool:
         """Look at a frame as a whole, and at its names once: most have none, and to look at each part costs more."""
         redactor = self._redactor
-        if redactor.generation != self._generation:
+        generation = redactor.generation
+        if generation != self._generation:
             self._harmless = set()
-            self._generation = redactor.generation
-        names = (
-            frame.peer,
-            frame.lane,
-            frame.method,
-            frame.name,
-            frame.id if isinstance(frame.id, str) else None,
-        )
-        if names not in self._harmless:
-            if any(redactor.suspects(_text(name)) for name in names if name):
+            self._generation = generation
+        # By itself: a thread that still looks at a name by the rules of before is to put it into the set of before.
+        harmless = self._harmless
+        names = frame.peer, frame.lane, frame.method, frame.name
+        if names not in harmless:
+            told = [name for name in names if name]
+            if any(redactor.suspects(_text(name)) for name in told):
                 return True
-            if len(self._harmless) < MOST_NAMES:
-                self._harmless.add(names)
-        return redactor.suspects(body) or (frame.x is not None and redactor.suspects(_encode(frame.x)))
+            if len(harmless) < MOST_NAMES and max(map(len, told), default=0) <= LONGEST_NAME:
+                harmless.add(names)
+        # An id is another one in each frame.
+        id_ = frame.id
+        return (
+            (isinstance(id_, str) and redactor.suspects(_text(id_)))
+            or redactor.suspects(body)
+            or (frame.x is not None and redactor.suspects(_encode(frame.x)))
+        )
 
     def _read_aside(self, stream: Stream, item: Item) -> None:
         stream.is_waiting = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -194,6 +195,68 @@ def test_only_frames_that_may_hold_a_secret_are_looked_into_and_names_again_once
         assert [put("first"), put("x", b'{"a":"first"}'), put("y", x={"a": "first"})] == ["hidden"] * 3
         redactor.secret, redactor.generation = b"second", 1
         assert [put("second"), put("first")] == ["hidden", "first"]
+        await pump.close()
+
+    asyncio.run(play())
+
+
+class Asked(Marking):
+    """Keeps what it was asked about, and can be made to learn of its second secret just after it looked at that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[bytes] = []
+        self.meanwhile: list[Callable[[], None]] = []
+
+    def suspects(self, data: bytes) -> bool:
+        self.asked.append(data)
+        found = super().suspects(data)
+        while data == b"second" and self.meanwhile:
+            self.meanwhile.pop()()
+        return found
+
+
+def test_a_name_that_becomes_a_secret_while_a_thread_looks_at_it_is_not_taken_for_harmless_later() -> None:
+    async def play() -> None:
+        redactor, kept = Asked(), Kept()
+        pump = Pump(redactor, hashed=False, flush=lambda: None)
+        stream = pump.stream(kept)
+
+        def put(name: str) -> str:
+            stream.put((0, 0, "request", "core>", b"{}", {"name": name, "method": "tools/call"}))
+            pump.drain(float("inf"))
+            return kept.facts[-1].name
+
+        def learns() -> None:
+            redactor.secret, redactor.generation = b"second", 1
+            put("other")
+
+        redactor.meanwhile.append(learns)
+        put("second")
+        assert put("second") == "hidden"
+        await pump.close()
+
+    asyncio.run(play())
+
+
+def test_ids_and_long_names_take_no_room_among_the_names_that_are_looked_at_once() -> None:
+    async def play() -> None:
+        redactor = Asked()
+        pump = Pump(redactor, hashed=False, flush=lambda: None)
+        stream = pump.stream(Kept())
+
+        def asked_about(name: str, id_: object) -> list[bytes]:
+            redactor.asked.clear()
+            stream.put((0, 0, "request", "core>", b"{}", {"name": name, "id": id_, "method": "m"}))
+            pump.drain(float("inf"))
+            return list(redactor.asked)
+
+        assert asked_about("add", "a-1") == [b"m", b"add", b"a-1", b"{}"]
+        assert asked_about("add", "a-2") == [b"a-2", b"{}"]
+        assert asked_about("add", "a-2") == [b"a-2", b"{}"]
+        long = "n" * (subject.LONGEST_NAME + 1)
+        for _ in range(2):
+            assert asked_about(long, 1) == [b"m", long.encode(), b"{}"]
         await pump.close()
 
     asyncio.run(play())
