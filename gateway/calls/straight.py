@@ -230,8 +230,12 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
         core_id: int = call.core_id  # pyright: ignore[reportAssignmentType] - a plain call has a number
         del pending[id_], core.open[core_id]
         out.append(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, result))
-        if (left := peer.on_left) is not None:
-            left(call, None)
-    _send_all(core.link, out)
     core.delivered = seq + len(fresh) - 1
+    _send_all(core.link, out)
+    if (left := peer.on_left) is not None:
+        for call, _, _ in fresh.values():
+            try:
+                left(call, None)
+            except Exception as fault:  # noqa: BLE001 - the messages are taken, and not to be read once more for it
+                session.exchange.failed(fault)
     return len(fresh)

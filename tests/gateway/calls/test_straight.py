@@ -205,3 +205,22 @@ def test_a_plain_call_does_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
     core.calls(id=3, progressToken="t")
     assert went == [True, False]
     assert len([1 for _ in range(3) if desk.services["calc"].gets("tools/call")]) == 3
+
+
+def test_results_that_came_together_reach_the_core_though_what_follows_an_answer_fails() -> None:
+    desk = Desk()
+    core = desk.core()
+    faults: list[Exception] = []
+    desk.exchange.on_fault = faults.append
+    perform(desk, core, *CROWD)
+    service = desk.services["calc"]
+
+    def left(*_: Any) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    service.wire.peer.on_left = left
+    perform_at_peer(service, "answers", (0, 1, 2), "result")
+    assert [message["id"] for message in core.got[-3:]] == [1, 2, 3]
+    assert [str(fault) for fault in faults] == ["a mistake of ours"] * 3
+    responses = [frame for frame in desk.tap.frames if frame.way == "peer>" and frame.method == "tools/call"]
+    assert [frame.flags for frame in responses] == [()] * 3
