@@ -39,7 +39,12 @@ class Offered:
         return asked or self._timeout_s
 
     async def check(self, sql: str) -> None:
-        """Raises `ToolError` (`denied`) where a statement names a table outside of the scope."""
+        """Raises `ToolError` for what is no statement, and `denied` where one names a table outside of the scope."""
+        if not sql.strip():
+            raise ToolError("invalid_request", "there is no statement")
+        if "\0" in sql:
+            # A driver that hands over a C string would run what stands before it, and that alone.
+            raise ToolError("invalid_request", "a statement holds no NUL")
         if self._scope is not None:
             await asyncio.to_thread(self._scope.check, sql)
 

@@ -38,6 +38,8 @@ def explain(fault: psycopg.Error, sql: str, secret: str) -> kit.ToolError:
     if isinstance(fault, psycopg.ProgrammingError) and not fault.sqlstate:
         return kit.ToolError("invalid_request", "this statement gives no rows")
     state = fault.sqlstate or ""
+    if not state and "EMPTY_QUERY" in str(fault):
+        return kit.ToolError("invalid_request", "there is no statement")
     diag = fault.diag
     code = _CODES.get(state) or _CLASSES.get(state[:2]) or ("invalid_request" if state else "io")
     words = diag.message_primary or str(fault) or type(fault).__name__

@@ -105,13 +105,12 @@ class SQLite:
         self._using: sqlite3.Connection | None = None
         self._effects: Effects | None = None
         try:
-            self._reader = self._connect("ro", self._may_read)
-            self._writer = self._connect("rw", self._may_write) if writable else None
+            self._open()
         except sqlite3.Error as fault:
             raise kit.ToolError("io", f"{path}: {fault}") from None
         self._worker = Worker(
             f"sqlite {os.path.basename(path)}",
-            faults=(sqlite3.Error, sqlite3.Warning),
+            faults=(sqlite3.Error, sqlite3.Warning, OverflowError),
             interrupt=self._interrupt,
             explain=_explain,
         )
@@ -132,22 +131,33 @@ class SQLite:
         async with self._turn:
             job = Job(ask.seconds, report)
             mark = self._state()
-            cursor = self._reader.cursor()
+            cursor: sqlite3.Cursor | None = None
 
             def begin() -> Batch:
+                nonlocal cursor
+                self._follow()
                 self._watch(self._reader, job)
+                cursor = self._reader.cursor()
                 cursor.execute(ask.sql, ask.params)
                 if cursor.description is None:
                     raise kit.ToolError("invalid_request", "this statement gives no rows")
                 return _batch(cursor, ask.rows, mark)
 
+            def more(rows: int) -> Batch:
+                assert cursor is not None
+                return _batch(cursor, rows, mark)
+
+            def end() -> None:
+                if cursor is not None:
+                    cursor.close()
+
             async with aclosing(
                 self._worker.batches(
                     job,
                     begin,
-                    lambda rows: _batch(cursor, rows, mark),
+                    more,
                     rows=ask.rows,
-                    end=cursor.close,
+                    end=end,
                     counts=False,  # it tells its own measure
                 )
             ) as batches:
@@ -160,6 +170,7 @@ class SQLite:
         job = Job(ask.seconds)
 
         def attempt() -> int:
+            self._follow()
             with self._changing(effects, job) as cursor:
                 cursor.execute(ask.sql, ask.params)
                 cursor.fetchall()
@@ -181,14 +192,47 @@ class SQLite:
 
     async def close(self) -> None:
         """Stop what runs, close the file, end the thread."""
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                self._worker.post(connection.close)
+        self._worker.post(lambda: self._leave(self._reader, self._writer))
         await self._worker.close()
 
     def _interrupt(self) -> None:
-        if self._using is not None:
-            self._using.interrupt()
+        if (using := self._using) is not None:
+            with contextlib.suppress(sqlite3.ProgrammingError):  # it was closed just now
+                using.interrupt()
+
+    def _open(self) -> None:
+        """Open the file that has the name now. Raises `sqlite3.Error`."""
+        is_at = self._place()
+        self._reader = self._connect("ro", self._may_read)
+        self._writer = self._connect("rw", self._may_write) if self.writable else None
+        self._is_at = is_at
+
+    def _follow(self) -> None:
+        """Open the file anew where another one has its name, or none; in the thread.
+
+        What is open would be read as it was, and written to no avail. Raises `kit.ToolError` (`io`).
+        """
+        if (place := self._place()) == self._is_at:
+            return
+        if place is None:
+            raise kit.ToolError("io", f"{self.path}: the file is not there any more")
+        old = self._reader, self._writer
+        self._open()
+        self._leave(*old)
+
+    def _place(self) -> tuple[int, int] | None:
+        """Which file has the name; None where none can be seen."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _leave(self, *connections: sqlite3.Connection | None) -> None:
+        self._using = None
+        for connection in connections:
+            if connection is not None:
+                connection.close()
 
     def _watch(self, connection: sqlite3.Connection, job: Job) -> None:
         """Have the engine look at the job while it works."""
@@ -225,11 +269,11 @@ class SQLite:
 
     def _state(self) -> str:
         """A mark that changes with every write to the file, by whomever."""
-        marks: list[tuple[int, int]] = []
+        marks: list[tuple[int, ...]] = []
         for path in (self.path, self.path + "-wal"):
             with contextlib.suppress(OSError):
                 found = os.stat(path)
-                marks.append((found.st_mtime_ns, found.st_size))
+                marks.append((found.st_mtime_ns, found.st_size, found.st_ino))
         return hashlib.blake2b(repr(marks).encode(), digest_size=6).hexdigest()
 
     def _connect(self, mode: str, authorizer: Callable[..., int]) -> sqlite3.Connection:
@@ -298,6 +342,10 @@ def _explain(fault: Exception, job: Job) -> kit.ToolError:
     """What the caller is told about an error of the engine: its own words."""
     if getattr(fault, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and not job.stopped:
         return job.timeout()
+    if isinstance(fault, OverflowError):
+        return kit.ToolError(
+            "invalid_request", "a parameter is an integer of more than the 64 bits that SQLite has"
+        )
     name = getattr(fault, "sqlite_errorname", "")
     if name in ("SQLITE_AUTH", "SQLITE_READONLY"):
         return kit.ToolError("denied", f"{fault} (this connection only reads)", engine_code=name)

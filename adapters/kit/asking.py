@@ -74,7 +74,7 @@ async def ask(app: kit.App, asked: Sequence[tuple[str, Json]]) -> int:
         for name, arguments in asked:
             result = await extension.call(name, **arguments)
             if result.is_error:
-                sys.stderr.write(f"{name}: {result.text}\n")
+                sys.stderr.write(f"{name}: {result.text.removeprefix(f'{name}: ')}\n")
                 return 1
             sys.stdout.write(result.text.rstrip("\n") + "\n")
     return 0

@@ -32,6 +32,10 @@ class Cancelled(Exception):  # noqa: N818 - what a worker thread ends with, sinc
     """Nobody waits for the result of this call any more; raised by `Context.check` in a worker thread."""
 
 
+class Escaped(Exception):  # noqa: N818 - stands for its cause
+    """A function ended with what is no fault of a call, as by `sys.exit()`; that is the cause of this."""
+
+
 class Refused(Exception):  # noqa: N818 - an answer, not a failure of ours
     """A request that is answered with a JSON-RPC error."""
 

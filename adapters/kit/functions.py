@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from adapters.kit.errors import Json, ToolError
+from adapters.kit.errors import Escaped, Json, ToolError
 
 Function: TypeAlias = Callable[..., Any]
 Names: TypeAlias = Literal["python", "camel"]
@@ -109,16 +109,36 @@ def read(function: Function, name: str = "", *, names: Names = "python", lenient
 
 
 async def called(function: Function, /, *arguments: Any, **named: Any) -> Any:
-    """Call a function: a coroutine on the loop, any other in a worker thread."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments, **named)
-    return await asyncio.to_thread(function, *arguments, **named)
+    """Call a function: a coroutine on the loop, any other in a worker thread.
+
+    Raises what the function raises; `Escaped` in the place of what would end the loop, leave the call without an
+    answer, or pass for a cancellation that nobody asked for.
+    """
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(*arguments, **named)
+        return await asyncio.to_thread(_in_thread, function, *arguments, **named)
+    except (SystemExit, KeyboardInterrupt) as fault:
+        raise Escaped from fault
+    except asyncio.CancelledError as fault:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise Escaped from fault
+
+
+def _in_thread(function: Function, /, *arguments: Any, **named: Any) -> Any:
+    try:
+        return function(*arguments, **named)
+    except StopIteration as fault:  # no future takes it, so that the call would wait for good
+        raise Escaped from fault
 
 
 def own_fault(fault: Exception, what: str) -> ToolError:
     """A fault of the extension's own code: told to whoever runs it, and to the caller without its words."""
-    traceback.print_exception(fault, file=sys.stderr)
-    return ToolError("internal", f"{what} failed ({type(fault).__name__}); see its log")
+    met = fault.__cause__ if isinstance(fault, Escaped) else fault
+    traceback.print_exception(met, file=sys.stderr)
+    return ToolError("internal", f"{what} failed ({type(met).__name__}); see its log")
 
 
 def schema_of(kind: Any) -> Json:

@@ -157,9 +157,7 @@ class Testing:
         if params.get("kind") == "notify":
             return {}
         if not self._answers:
-            raise ToolError(
-                "denied", "there is nobody to ask: the test gives no more answers", reason="no_ui"
-            )
+            raise ToolError("denied", "there is nobody to ask", reason="no_ui")
         answer = self._answers.pop(0)
         if answer is None:
             return {"cancelled": True}

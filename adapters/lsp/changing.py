@@ -56,6 +56,11 @@ class Changing:
         """
         if not new_name.strip():
             raise kit.ToolError("invalid_request", "say a new name")
+        if not new_name.isprintable():
+            # Some servers write whatever they are given.
+            raise kit.ToolError(
+                "invalid_request", "a new name holds no line breaks and no control characters"
+            )
         asked = Address(symbol, path, line, column)
         async with self._finder.at(Meter(ctx), "textDocument/rename", asked) as spot:
             service, sources = spot.service, list(spot.sources)

@@ -46,8 +46,8 @@ def choose(names: Sequence[str], file: str | None) -> list[Server]:
         name, _, command = each.partition("=")
         if name not in known:
             near = get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ChoiceError(f"--server {name}: not known{hint} There are {', '.join(sorted(known))}")
+            hint = f"; did you mean {near[0]}? There" if near else "; there"
+            raise ChoiceError(f"--server {name}: not known{hint} are {', '.join(sorted(known))}")
         if name in found:
             raise ChoiceError(f"--server {name} is there twice")
         found[name] = _with(known[name], Entry(command=shlex.split(command))) if command else known[name]

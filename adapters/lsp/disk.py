@@ -64,7 +64,7 @@ class Disk:
         if "\0" in path:
             raise kit.ToolError("invalid_request", "a path holds no NUL")
         found = os.path.realpath(os.path.join(self.root, path))
-        if found != self.root and not found.startswith(self.root.rstrip("/") + "/"):
+        if not self._holds(found):
             raise kit.ToolError("denied", f"{path!r} is outside of the root {self.root}")
         return found
 
@@ -100,6 +100,9 @@ class Disk:
                 todo.append(step)
             writing.write(todo)
 
+    def _holds(self, real: str) -> bool:
+        return real == self.root or real.startswith(self.root.rstrip("/") + "/")
+
     def _bytes(self, path: str) -> bytes:
         found = self.inside(path)
         try:
@@ -132,7 +135,12 @@ class Disk:
                 if not self.wanted(path) or not _has_uri(path):
                     continue
                 with contextlib.suppress(OSError):
-                    status = os.stat(os.path.join(here, name))
+                    full = os.path.join(here, name)
+                    status = os.lstat(full)
+                    if stat.S_ISLNK(status.st_mode):
+                        status = os.stat(full)
+                        if not self._holds(os.path.realpath(full)):
+                            continue
                     if stat.S_ISREG(status.st_mode):
                         found[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
                 if len(found) >= MAX_FILES:

@@ -221,7 +221,7 @@ class Finder:
 
     def _workspace_symbols(self, service: Service, listed: list[wire.Symbol]) -> list[Symbol]:
         """Those beneath the root. Where a server gives the whole declaration, the name in it is found."""
-        texts: dict[str, Text] = {}
+        texts: dict[str, Text | None] = {}
         found: list[Symbol] = []
         for each in listed[:MAX_SYMBOLS]:
             path = self.disk.shown(each.location.file if each.location else "")
@@ -230,10 +230,13 @@ class Finder:
             if path not in texts:
                 try:
                     texts[path] = Text(self.disk.read(path))
-                except kit.ToolError:
-                    texts[path] = Text("")
+                except kit.ToolError as fault:
+                    texts[path] = None if fault.code == "denied" else Text("")
+            text = texts[path]
+            if text is None:
+                continue  # a server follows links that lead out of the root
             container, _, name = address.dots(each.name.removesuffix("()")).rpartition(".")
-            line, column = _name_within(texts[path], each.spot, name, service)
+            line, column = _name_within(text, each.spot, name, service)
             outer = each.container_name or ""
             if service.server.whole_names:
                 outer = outer.removesuffix(name).removesuffix(".")

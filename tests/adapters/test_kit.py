@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+import sys
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -251,6 +252,60 @@ def test_a_known_failure_is_told_and_an_unknown_one_gives_nothing_away(
 
     run(work())
     assert "secret detail" in capsys.readouterr().err
+
+
+def escaping() -> kit.App:
+    app = kit.App("escaping", "1")
+
+    def throw(how: str) -> None:
+        if how == "exit":
+            sys.exit(3)
+        if how == "interrupt":
+            raise KeyboardInterrupt
+        if how == "cancelled":
+            raise asyncio.CancelledError
+        raise StopIteration
+
+    @app.tool
+    def blocking(how: str) -> None:
+        """End oddly, in a thread."""
+        throw(how)
+
+    @app.tool
+    async def waiting(how: str) -> None:
+        """End oddly, on the loop."""
+        throw(how)
+
+    @app.on("tool_call")
+    async def hook(event: dict[str, Any]) -> None:
+        throw(event["how"])
+
+    return app
+
+
+@pytest.mark.parametrize("dialect", ["mcp", "pi"])
+@pytest.mark.parametrize("tool", ["blocking", "waiting"])
+@pytest.mark.parametrize("how", ["exit", "interrupt", "cancelled", "stop"])
+def test_a_tool_that_ends_otherwise_than_by_a_fault_fails_its_own_call_alone(
+    dialect: Literal["mcp", "pi"], tool: str, how: str
+) -> None:
+    async def work() -> None:
+        async with escaping().testing(dialect) as ext:
+            for _ in range(2):
+                found = await asyncio.wait_for(ext.call(tool, how=how), 10)
+                assert (found.is_error, found.code) == (True, "internal")
+                assert f"{tool} failed (" in found.text
+
+    run(work())
+
+
+def test_a_hook_that_cancels_itself_has_failed_and_not_agreed() -> None:
+    async def work() -> None:
+        async with escaping().testing("pi") as ext:
+            with pytest.raises(kit.ToolError, match="the handler of tool_call failed"):
+                await asyncio.wait_for(ext.event("tool_call", toolName="x", how="cancelled"), 10)
+
+    run(work())
 
 
 def test_an_unknown_tool_or_method_is_a_protocol_error() -> None:

@@ -198,6 +198,28 @@ def test_a_statement_cannot_lift_its_own_limit(server: Server) -> None:
     run(work())
 
 
+@pytest.mark.parametrize(
+    ("tool", "sql"),
+    [
+        ("query", ""),
+        ("query", "-- nothing"),
+        ("query", "SELECT 1\0 WHERE false"),
+        ("execute", " "),
+        ("execute", "DELETE FROM kept\0 WHERE id = 1"),
+    ],
+)
+def test_what_is_no_statement_is_refused_and_none_is_cut_at_a_nul(
+    server: Server, tool: str, sql: str
+) -> None:
+    async def work() -> None:
+        async with over(server, "app", writable=True).testing("mcp", answers=[True]) as ext:
+            found = await ext.call(tool, sql=sql)
+            assert (found.code, "statement" in found.text) == ("invalid_request", True)
+            assert await value(ext, "SELECT count(*) FROM kept") == 1000
+
+    run(work())
+
+
 def test_how_well_reading_only_is_kept_is_told(server: Server) -> None:
     async def work() -> None:
         for role, kept, why in (("reader", "enforced", ""), ("app", "best-effort", "superuser")):

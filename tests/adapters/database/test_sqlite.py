@@ -160,3 +160,51 @@ def test_one_slow_statement_and_another_each_have_their_own_end(shop: Path) -> N
             assert (await quick).data["rows"] == [[1]]
 
     run(work())
+
+
+def test_a_file_that_is_gone_is_not_read_on_and_the_one_in_its_place_is(shop: Path) -> None:
+    count = "SELECT count(*) FROM orders"
+    add = "INSERT INTO orders (customer_id, placed) VALUES (1, '2026-01-01')"
+
+    async def work() -> None:
+        async with over(shop, writable=True).testing("mcp") as ext:
+            page = (await ext.call("query", sql="SELECT id FROM orders", max_rows=2)).data
+            shop.rename(shop.with_name("old.db"))
+            for tool, sql in (("query", count), ("explain", count), ("execute", add)):
+                gone = await ext.call(tool, sql=sql)
+                assert (gone.code, "not there any more" in gone.text) == ("io", True)
+            create(str(shop), orders=7)
+            assert (await ext.call("query", sql=count)).data["rows"] == [[7]]
+            assert (await ext.call("execute", sql=add)).data["committed"] is True
+            assert (await ext.call("query", sql=count)).data["rows"] == [[8]]
+            on = await ext.call("query", sql="SELECT id FROM orders", max_rows=2, cursor=page["next"])
+            assert on.code == "invalid_request"
+            shop.write_text("no database " * 100)
+            assert (await ext.call("query", sql=count)).is_error
+            shop.unlink()
+            shop.with_name("old.db").rename(shop)
+            assert (await ext.call("query", sql=count)).data["rows"] == [[60]]
+
+    run(work())
+    with sqlite3.connect(shop) as base:
+        assert base.execute(count).fetchone() == (60,)
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "words"),
+    [
+        ("SELECT 1\0 WHERE 0", [], "a statement holds no NUL"),
+        (" \n", [], "there is no statement"),
+        ("SELECT ?", [2**63], "64 bits"),
+    ],
+)
+def test_what_the_driver_would_not_take_is_refused_in_words(
+    shop: Path, sql: str, params: list[int], words: str
+) -> None:
+    async def work() -> None:
+        async with over(shop).testing("mcp") as ext:
+            found = await ext.call("query", sql=sql, params=params)
+            assert (found.code, words in found.text) == ("invalid_request", True)
+            assert (await ext.call("query", sql="SELECT ?", params=[2**63 - 1])).data["row_count"] == 1
+
+    run(work())
