@@ -15,12 +15,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 from urllib.parse import urlsplit
 
+from gateway.bench.ending import interruptible
 from loadtest.crowd.budgets import BudgetError, changed
 from loadtest.crowd.place import (
     FAULTS,
@@ -49,6 +52,12 @@ REACH_S = 5.0
 END_S = 40.0
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text}")
+    return int(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
@@ -57,8 +66,8 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--users", choices=KINDS, default="scripted", help="what kind of agents (scripted)")
     add("--transport", choices=("ws", "http", "stdio"), default="ws", help="how they are connected (ws)")
-    add("--count", type=int, default=4, help="how many agents (4)")
-    add("--seconds", type=int, default=10, help="how long (10)")
+    add("--count", type=_at_least_one, default=4, help="how many agents (4)")
+    add("--seconds", type=_at_least_one, default=10, help="how long (10)")
     add(
         "--workers",
         type=int,
@@ -71,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     add("--config", type=Path, help="start a gateway with this tieline.toml instead of an echo server")
     add("--port", type=int, default=0, help="port of the gateway that is started (0: a free one)")
     add("--script", type=Path, help="scripted: the calls, as TOML (loadtest/crowd/echo.toml)")
-    add("--lanes", type=int, default=1, help="scripted: calls of one agent at the same time (1)")
+    add("--lanes", type=_at_least_one, default=1, help="scripted: calls of one agent at the same time (1)")
     add("--recording", type=Path, help="recorded: whose agent they all are")
     add("--factor", type=float, default=1.0, help="recorded: how much faster than recorded (1)")
     add(
@@ -137,7 +146,7 @@ def placed(options: argparse.Namespace) -> Generator[tuple[Place, Running | None
     if options.url:
         headers: dict[str, str] = {}
         if options.token_file is not None:
-            headers["Authorization"] = f"Bearer {options.token_file.read_text().strip()}"
+            headers["Authorization"] = f"Bearer {_token(options.token_file)}"
         reach(options.url)
         yield Place(transport_of(options.url), options.url, headers), None
         return
@@ -152,6 +161,14 @@ def placed(options: argparse.Namespace) -> Generator[tuple[Place, Running | None
         return
     with running(config, LISTENERS[options.transport], out, records=options.record) as gateway:
         yield Place(options.transport, gateway.url), gateway
+
+
+def _token(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
+        raise PlaceError(f"`{path}` cannot be read: {why}") from None
 
 
 def _own_config(options: argparse.Namespace) -> str:
@@ -207,8 +224,7 @@ def drive(options: argparse.Namespace, place: Place, gateway: Running | None) ->
         has_begun = (options.out / BEGUN).exists()
         _signal(process, signal.SIGINT if len(told) == 1 and has_begun else signal.SIGKILL)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
+    _on_signals(interrupt)
     trouble = None
     while process.poll() is None:
         if gateway is not None and trouble is None and not told and (trouble := gateway.trouble) is not None:
@@ -222,7 +238,20 @@ def drive(options: argparse.Namespace, place: Place, gateway: Running | None) ->
         )
         sys.stderr.write(f"interrupted; {found}\n")
         return INTERRUPTED
+    if process.returncode < 0:
+        # Nothing of ours did that: a machine without memory does, or somebody.
+        trouble = f"the load generator was ended by {signal.Signals(-process.returncode).name}"
+        sys.stderr.write(f"error: {trouble}; what was measured until then is in {options.out}\n")
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     return NO if trouble is not None else process.returncode
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], Any]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # What nohup lets run on runs on.
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def check(options: argparse.Namespace) -> None:
@@ -266,18 +295,31 @@ def main() -> int:
     try:
         check(options)
     except (BudgetError, PlanError, ScriptError, OSError) as fault:
-        sys.stderr.write(f"error: {fault}\n")
+        why = str(fault)
+        if isinstance(fault, OSError) and fault.filename is not None:
+            why = f"`{fault.filename}` cannot be read: {fault.strerror}"
+        sys.stderr.write(f"error: {why}\n")
         return BAD_INPUT
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in ("report.html", *(name for name, _ in FILES)):
-        # What an earlier run has left is not of this one.
-        (options.out / name).unlink(missing_ok=True)
     try:
-        with placed(options) as (place, gateway):
+        options.out.mkdir(parents=True, exist_ok=True)
+        for name in ("report.html", *(name for name, _ in FILES)):
+            # What an earlier run has left is not of this one.
+            (options.out / name).unlink(missing_ok=True)
+        # Found out before the run, not after it.
+        with tempfile.TemporaryFile(dir=options.out):
+            pass
+    except OSError as fault:
+        sys.stderr.write(f"error: results cannot be written into `{options.out}`: {fault.strerror}\n")
+        return BAD_INPUT
+    try:
+        with interruptible(), placed(options) as (place, gateway):
             return drive(options, place, gateway)
     except PlaceError as fault:
         sys.stderr.write(f"error: {fault}\n" + (f"\nhint: {fault.hint}\n" if fault.hint else ""))
         return BAD_INPUT
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; nothing was measured yet\n")
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

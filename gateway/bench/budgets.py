@@ -8,6 +8,7 @@ the file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -22,6 +23,10 @@ State: TypeAlias = Literal["kept", "broken", "skipped"]
 
 WIDEST = 1.25
 """The least room that a ratio leaves between what was measured and its limit: what a busy machine adds to it."""
+
+
+PAGE = "docs/howto/budgets.md"
+"""Says what the file may have."""
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +113,11 @@ def read_budgets(text: str, *, file: str) -> BudgetFile:
     found = read(BudgetFile, toml_document(text, report), (), report, _as_it_is)
     for name, budget in found.budgets.items() if found else ():
         _check(name, budget, report)
+    if found is not None and not found.budgets:
+        # What holds nothing must not look like what is kept.
+        report.mistake(("budgets",), "names no budget, so that nothing would be held")
     if found is None or report.mistakes:
-        raise ConfigError(report.mistakes)
+        raise ConfigError(report.mistakes, page=PAGE)
     return found
 
 
@@ -120,6 +128,16 @@ def _as_it_is(field: Field, value: object, path: KeyPath) -> Any:
 def _check(name: str, budget: Budget, report: Report) -> None:
     """What the types of the file do not say."""
     at = ("budgets", name)
+    numbers = {key: getattr(budget, key) for key in ("goal", "baseline", "limit", "slack", "floor")}
+    endless = [
+        *((*at, key) for key, value in numbers.items() if value is not None and not isfinite(value)),
+        *((*at, "baselines", key) for key, value in budget.baselines.items() if not isfinite(value)),
+    ]
+    for path in endless:
+        # No figure is ever beyond such a limit.
+        report.mistake(path, "must be a finite number")
+    if endless:
+        return
     if budget.kind == "instructions":
         if budget.limit is not None or budget.baseline is not None:
             report.mistake(at, "counts instructions, which depend on the interpreter: use `baselines`")

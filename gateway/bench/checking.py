@@ -17,7 +17,7 @@ from gateway.bench.setup import EVERYTHING, Setup
 
 HELD = ("threads", "waits", "rss-mib", "rss-slope")
 TIMED = ("p50", "p99", "p95-ms", "us", "p99-us")
-TRIES = {"exact": 2, "instructions": 2, "ratios": 6}
+TRIES = {"exact": 4, "instructions": 2, "ratios": 6}
 
 
 class Probe(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from gateway.bench import probes
 from gateway.bench.client import BenchError
+from gateway.bench.ending import interruptible
 from gateway.bench.matrix import PLANS, Kind, Plan, Scene
 from gateway.bench.measure import measure_scene, pin
 from gateway.bench.results import Comparison, Machine, Probe, Report, Skipped
@@ -73,18 +73,16 @@ class Run:
         date = datetime.now(UTC)
         begun = time.monotonic()
         is_complete = True
-        # A run that is ended politely tells what it has, whoever ends it.
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            for scene in self._scenes:
-                is_late = time.monotonic() - begun > self._hurry_after_s
-                self._scene(scene, PLANS["quick"] if is_late else self._plan, told)
-            for name, probe in self._chosen_probes.items():
-                self._probe(name, probe, told)
+            # A run that is ended politely tells what it has, whoever ends it.
+            with interruptible():
+                for scene in self._scenes:
+                    is_late = time.monotonic() - begun > self._hurry_after_s
+                    self._scene(scene, PLANS["quick"] if is_late else self._plan, told)
+                for name, probe in self._chosen_probes.items():
+                    self._probe(name, probe, told)
         except KeyboardInterrupt:
             is_complete = False
-        finally:
-            signal.signal(signal.SIGTERM, before)
         return Report(
             machine=machine,
             version=version(),

@@ -6,7 +6,7 @@ A shell: `gateway.bench` measures, and knows how its figures look.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -104,7 +104,24 @@ def register(app: typer.Typer) -> None:
 
         Ends with 0 if everything was measured and held, 1 if not, 130 if it was interrupted.
         """
-        if check or accept or ratchet:
+        held = "--accept" if accept else "--ratchet" if ratchet else "--check" if check else None
+        mode = held or ("--goals" if goals else None)
+        _refuse(
+            mode,
+            {
+                "--goals": held is not None and goals,
+                "--ratchet": bool(accept) and ratchet,
+                "--only": mode in ("--goals", "--accept") and only is not None,
+                "--quick": mode is not None and quick,
+                "--full": mode is not None and full,
+                "--plot": mode is not None and plot is not None,
+                "--csv": mode is not None and csv is not None,
+                "--port": mode is not None and port != 0,
+                "--budgets": held is None and budgets is not None,
+                "--peers": mode != "--goals" and peers is not None,
+            },
+        )
+        if held is not None:
             from gateway.cli.bench_budgets import check as hold_budgets
 
             return hold_budgets(budgets, only=only, ratchet=ratchet, accept=accept or (), json=json)
@@ -121,6 +138,15 @@ def register(app: typer.Typer) -> None:
             report = run.run(told)
         _tell(report, json=json)
         return keep(report, plot, csv)
+
+
+def _refuse(mode: str | None, without_effect: Mapping[str, bool]) -> None:
+    """Say which option would do nothing in this mode, rather than leave it out silently."""
+    for option, is_given in without_effect.items():
+        if is_given:
+            where = f"together with `{mode}`" if mode else "without `--check`"
+            where = "without `--goals`" if option == "--peers" else where
+            raise CliError(f"`{option}` does nothing {where}")
 
 
 def _chosen(kind: Kind, only: str | None, *, pinned: bool, port: int) -> Run:

@@ -30,6 +30,7 @@ from gateway.cli.output import (
     tell_warning,
     write_file,
 )
+from gateway.config.mistakes import did_you_mean
 from gateway.config.places import state_dir
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def check(
 ) -> int:
     """Hold the budgets, or set some of them anew; return the exit code.
 
-    `only` is a part of the budgets' names, or a glob of them.
+    `only` is a part of the budgets' names, or a glob of them. Interrupted, what was measured is told, and nothing is
+    remembered or set.
 
     Raises:
         CliError: If the budgets cannot be read or written, or nothing can be measured.
@@ -70,27 +72,31 @@ def check(
     from gateway.bench.checking import Measured
     from gateway.bench.checking import check as measured_and_held
     from gateway.bench.client import BenchError
+    from gateway.bench.ending import interruptible
     from gateway.bench.instructions import key as interpreter
 
     path = path or _found()
     text = _text(path)
     file = _chosen(budgets.read_budgets(text, file=str(path)), (*accept,) or only)
+    _refuse_unmeasured(file, path)
     if ratchet or accept:
         _need_tomlkit()
     key = interpreter()
     measured = Measured({}, {})
     try:
-        findings = measured_and_held(file, measured, key=key, say=lambda told: tell_progress(f"{told} …"))
+        with interruptible():
+            findings = measured_and_held(file, measured, key=key, say=lambda told: tell_progress(f"{told} …"))
     except KeyboardInterrupt:
         missing = {name: "interrupted before" for name in file.budgets if name not in measured.figures}
+        had = counted(len(file.budgets) - len(missing), "figure")
         _tell(
-            budgets.hold(file, measured.figures, measured.skipped | missing, key=key),
+            budgets.hold(file, measured.figures, missing | measured.skipped, key=key),
             [],
             key,
             path,
             json=json,
+            is_complete=False,
         )
-        had = counted(len(file.budgets) - len(missing), "figure")
         tell_error(
             f"interrupted: {had} of {len(file.budgets)} had been measured and are told, nothing is changed"
         )
@@ -158,6 +164,20 @@ def _chosen(file: BudgetFile, only: str | Sequence[str] | None) -> BudgetFile:
     return msgspec.structs.replace(file, budgets=chosen)
 
 
+def _refuse_unmeasured(file: BudgetFile, path: Path) -> None:
+    """A budget that is called like no figure would never be broken, whatever becomes of the code."""
+    from gateway.bench.checking import PROBES
+
+    known = [name for probe in PROBES for name in probe.names]
+    for name in file.budgets:
+        if name not in known:
+            raise CliError(
+                f"`{path}` has a budget `{name}`, and nothing measures a figure of that name"
+                f"{did_you_mean(name, known)}",
+                code=BAD_INPUT,
+            )
+
+
 def _need_tomlkit() -> None:
     try:
         import tomlkit  # noqa: F401  # pyright: ignore[reportUnusedImport]
@@ -183,14 +203,21 @@ def _remember(key: str, measured: Measured) -> list[Run]:
 
 
 def _tell(
-    findings: Sequence[Finding], changes: Sequence[Change], key: str, path: Path, *, json: bool
+    findings: Sequence[Finding],
+    changes: Sequence[Change],
+    key: str,
+    path: Path,
+    *,
+    json: bool,
+    is_complete: bool = True,
 ) -> None:
     """Print what became of the budgets; what is not kept goes to stderr as well, each with its sentence."""
     from gateway.bench.budgets import broken, number, told
 
     if json:
-        print_json({"interpreter": key, "budgets": str(path), "findings": findings, "changes": changes})
-    else:
+        found = {"interpreter": key, "budgets": str(path), "findings": findings, "changes": changes}
+        print_json({**found, "is_complete": is_complete})
+    elif findings:
         rows = [
             (
                 finding.name,
@@ -217,6 +244,8 @@ def _tell(
 def goals(peers: Path | None, *, json: bool = False) -> int:
     """Measure what the goals speak of and print a verdict about each; return 0 whatever these are.
 
+    Interrupted, it judges what was measured until then, and returns 130.
+
     `peers` is what a comparison with other gateways left.
 
     Raises:
@@ -224,6 +253,7 @@ def goals(peers: Path | None, *, json: bool = False) -> int:
     """
     from gateway.bench.checking import FURTHER_PROBES, PROBES, Measured, gather
     from gateway.bench.client import BenchError
+    from gateway.bench.ending import interruptible
     from gateway.bench.goals import judge, peer_figures, wanted
 
     theirs: dict[str, float] = {}
@@ -241,7 +271,8 @@ def goals(peers: Path | None, *, json: bool = False) -> int:
     for probe in probes:
         # One that fails costs its own goals their verdict, and no other.
         try:
-            gather(wanted(), measured, say=lambda told: tell_progress(f"{told} …"), probes=[probe])
+            with interruptible():
+                gather(wanted(), measured, say=lambda told: tell_progress(f"{told} …"), probes=[probe])
         except BenchError as error:
             measured.skipped.update(dict.fromkeys(probe.names, str(error)))
         except KeyboardInterrupt:
@@ -250,9 +281,8 @@ def goals(peers: Path | None, *, json: bool = False) -> int:
             break
     judged = judge({**measured.figures, **theirs}, measured.skipped)
     if json:
-        print_json(
-            {"goals": judged, "figures": measured.figures, "peers": theirs, "skipped": measured.skipped}
-        )
+        found = {"goals": judged, "figures": measured.figures, "peers": theirs, "skipped": measured.skipped}
+        print_json({**found, "is_complete": is_whole})
     else:
         marks = {"met": "✓", "missed": "✗", "not measured": "?"}
         out = console()

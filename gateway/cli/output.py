@@ -63,7 +63,7 @@ def tell_config_error(error: ConfigError) -> None:
     files = " and ".join(f"`{file}`" for file in dict.fromkeys(m.file for m in error.mistakes))
     lines = "".join(f"\n  {mistake}" for mistake in error.mistakes)
     is_manifest = all(mistake.file.endswith("extension.json") for mistake in error.mistakes)
-    page = "docs/howto/pi-extensions.md" if is_manifest else "docs/reference/config.md"
+    page = error.page or ("docs/howto/pi-extensions.md" if is_manifest else "docs/reference/config.md")
     hint = f"Nothing was started; `{page}` of the repository lists every setting"
     tell_error(f"{files} has {counted(len(error.mistakes), 'mistake')}\n{lines}", hint)
 

@@ -49,9 +49,13 @@ class Mistake:
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used; `mistakes` has everything that is wrong with it, in file order."""
+    """A configuration that cannot be used; `mistakes` has everything that is wrong with it, in file order.
 
-    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+    `page` is that of the documentation which says what the file may have; None for the one of all settings.
+    """
+
+    def __init__(self, mistakes: Iterable[Mistake], *, page: str | None = None) -> None:
+        self.page = page
         self.mistakes: tuple[Mistake, ...] = tuple(sorted(mistakes, key=lambda m: (m.file, m.line or 0)))
         super().__init__("\n".join(map(str, self.mistakes)))
 

@@ -133,8 +133,13 @@ class Results:
         self._write("report.html", as_html(outcome, [file for file in FILES if self._is_there(file[0])]))
         if sys.stderr.isatty():
             sys.stderr.write("\n")
-        sys.stdout.write("\n".join(as_text(outcome)) + f"\nresults: {self.out}/report.html\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write("\n".join(as_text(outcome)) + f"\nresults: {self.out}/report.html\n")
+            sys.stdout.flush()
+        except OSError as fault:
+            # The verdict stands whoever reads it: the exit code and the files have it.
+            sys.stderr.write(f"warning: the output cannot be written: {fault.strerror}; see {self.out}\n")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return outcome
 
     def _is_there(self, name: str) -> bool:

@@ -145,6 +145,17 @@ def test_what_could_not_be_measured_is_skipped_and_says_why() -> None:
         ),
         ("limit = 8.1\n", "", "budgets.toml:3: `budgets.record-syscalls.limit` is missing"),
         ("limit = 8.1", 'limit = "8"', "budgets.toml:9: `budgets.record-syscalls.limit` must be a number"),
+        (
+            "limit = 8.1",
+            "limit = nan",
+            "budgets.toml:9: `budgets.record-syscalls.limit` must be a finite number",
+        ),
+        (
+            "limit = 8.1",
+            "limit = inf",
+            "budgets.toml:9: `budgets.record-syscalls.limit` must be a finite number",
+        ),
+        (FILE, "[budgets]", "budgets.toml:1: `budgets` names no budget"),
         ("limit = 8.1", "limit = 7", "budgets.toml:9: `budgets.record-syscalls.limit` is broken by its own"),
         (
             "slack = 1.25",

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
@@ -108,7 +109,16 @@ def test_a_run_that_is_late_measures_the_rest_as_a_quick_one_does() -> None:
     assert report.comparisons[0].gateway.calls == PLANS["quick"].rounds * PLANS["quick"].calls
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.fixture
+def heard() -> Generator[None]:
+    """Let children hear Ctrl-C: those of a test run in the background of a shell inherit that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_ended_from_outside_prints_its_json_and_ends_what_it_started(
     by: signal.Signals,
 ) -> None:
@@ -135,6 +145,8 @@ def test_a_run_that_is_ended_from_outside_prints_its_json_and_ends_what_it_start
     [
         (["--only", "no such thing"], 2, b"matches no figure"),
         (["--quick", "--full"], 2, b"exclude each other"),
+        (["--check", "--plot", "bench.png"], 2, b"`--plot` does nothing together with `--check`"),
+        (["--check", "--goals"], 2, b"`--goals` does nothing together with `--check`"),
         (["--plot", "bench.txt"], 2, b"must end with .png or .svg"),
         (["--csv", "no/such/folder/x.csv"], 3, b"there is no folder"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -150,7 +151,7 @@ def test_a_gateway_that_does_not_start_is_no_skipped_budget(
     monkeypatch.setattr(checking, "PROBES", (checking.Probe("x", ("frame-bytes",), measure, 1),))
 
     with pytest.raises(bench_budgets.CliError, match="the port is in use"):
-        bench_budgets.check(budgets)
+        bench_budgets.check(budgets, only="frame")
 
 
 def test_the_ratchet_lowers_a_budget_once_enough_runs_were_better_and_says_so(
@@ -197,7 +198,7 @@ def test_what_was_measured_before_an_interruption_is_told_and_changes_nothing(
     budgets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measures(monkeypatch, {"frame-bytes": 158.0})
-    stopped = checking.Probe("x", ("no-extensions-p50",), interrupts, 3)
+    stopped = checking.Probe("x", ("no-extensions-p50", "core-instructions"), interrupts, 3)
     monkeypatch.setattr(checking, "PROBES", (*checking.PROBES, stopped))
 
     assert bench_budgets.check(budgets, ratchet=True) == 130
@@ -260,6 +261,44 @@ def test_a_comparison_that_cannot_be_used_is_told_before_anything_is_measured(
     with pytest.raises(bench_budgets.CliError, match="cannot be read"):
         bench_budgets.goals(tmp_path / "nothing.json")
     assert made == []
+
+
+def test_a_budget_that_nothing_measures_is_a_mistake_and_not_kept(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = measures(monkeypatch, GOOD)
+    budgets.write_text(BUDGETS.replace("[budgets.frame-bytes]", "[budgets.frame-byte]"))
+
+    with pytest.raises(
+        bench_budgets.CliError, match=r"`frame-byte`, and nothing .*; did you mean `frame-bytes`"
+    ):
+        bench_budgets.check(budgets)
+    assert made == [], "it is said before anything is measured"
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_check_tells_what_it_has_and_remembers_nothing(
+    budgets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], by: signal.Signals
+) -> None:
+    def ended() -> dict[str, float]:
+        signal.raise_signal(by)
+        raise AssertionError("it runs on")
+
+    first = checking.Probe("x", ("frame-bytes",), lambda: {"frame-bytes": 158.0}, 1)
+    rest = checking.Probe("y", ("no-extensions-p50", "core-instructions"), ended, 1)
+    monkeypatch.setattr(checking, "PROBES", (first, rest))
+    handlers = signal.getsignal(by)
+
+    assert bench_budgets.check(budgets, accept=("frame-bytes", "no-extensions-p50")) == 130
+
+    told = capsys.readouterr()
+    assert "158" in told.out
+    assert "error: interrupted: 1 figure of 2 had been measured" in told.err
+    assert budgets.read_text() == BUDGETS
+    assert bench_budgets.check(budgets, json=True) == 130
+    assert json.loads(capsys.readouterr().out)["is_complete"] is False
+    assert not (budgets.parent / "state").exists()
+    assert signal.getsignal(by) is handlers
 
 
 def test_the_budgets_of_an_installed_wheel_are_found_where_it_puts_them(

@@ -186,7 +186,12 @@ def test_a_port_in_use_is_said_in_words(
         (["--users", "chaos", "--faults", "sneeze"], 2, "no fault is called sneeze"),
         (["--url", "localhost:8400"], 3, "is no address of a gateway"),
         (["--budget", "p95<3"], 3, "is no budget"),
-        (["--script", "nowhere.toml"], 3, "nowhere.toml"),
+        (["--script", "nowhere.toml"], 3, "nowhere.toml` cannot be read: No such file"),
+        (
+            ["--url", "ws://127.0.0.1:9/mcp", "--token-file", "nowhere"],
+            3,
+            "nowhere` cannot be read: No such file",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_words(
@@ -208,3 +213,18 @@ def test_the_gateway_never_sees_locust() -> None:
     ).stdout.split()  # fmt: skip
 
     assert not {"locust", "gevent"} & set(shown)
+
+
+def test_a_place_that_results_cannot_be_written_into_is_said_before_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refused(["--out", "/dev/null/results"], 3, monkeypatch, capsys)
+    assert "results cannot be written into `/dev/null/results`: Not a directory" in told
+
+
+@pytest.mark.parametrize("words", [["--seconds", "-1"], ["--count", "0"], ["--lanes", "many"]])
+def test_no_agents_and_no_time_are_wrong_use(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run.parser().parse_args(words)
+    assert ended.value.code == 2
+    assert "must be a whole number of 1 or more" in capsys.readouterr().err
