@@ -12,11 +12,11 @@ import msgspec
 
 from gateway.protocol import jsonrpc
 from gateway.replay.renames import LONG, Renames
-from gateway.replay.rewire import under_id
 from recordings.difference import differences
 
-TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
-"""A JSON text. Short values are replaced where they are all of it, long ones inside of it too."""
+TEXT = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?')
+"""A JSON text, and the colon behind it where it names a member. Short values are replaced where they are all of a text
+that names nothing, long ones everywhere."""
 NAMES = frozenset(("nextCursor", "cursor", "next", "requestState", "taskId", "sessionId", "id"))
 """Members whose value a service makes up for the core to bring back, however short it is."""
 
@@ -43,21 +43,24 @@ class Handles:
                         self._inside.learn([(msgspec.json.decode(before), msgspec.json.decode(after))])
 
     def applied(self, body: bytes) -> bytes:
-        """A recorded message with the values of this run in it; it keeps its own id, which the core has made up."""
+        """A recorded message with the values of this run in what it says; its envelope is the core's own."""
         if not self._renames:
             return body
-        renamed = TEXT.sub(self._replaced, body)
-        if renamed == body:
-            return body
         try:
-            id_ = jsonrpc.read(body).id
+            envelope = jsonrpc.read(body)
         except jsonrpc.BadMessage:
-            return renamed
-        return under_id(renamed, id_) if isinstance(id_, int | str) else renamed
+            return TEXT.sub(self._replaced, body)
+        for part in map(bytes, (envelope.params, envelope.result, envelope.error)):
+            if part[:1] in (b"{", b"["):
+                body = body.replace(part, TEXT.sub(self._replaced, part), 1)
+        return body
 
     def _replaced(self, found: re.Match[bytes]) -> bytes:
-        text = found[0]
+        text, colon = found.groups(b"")
+        is_long = len(text) >= LONG + 2
+        if colon and not is_long:
+            return found[0]
         whole = self._renames.get(text)
-        if whole is not None:
-            return whole
-        return b'"%b"' % self._inside.applied(text[1:-1]) if len(text) >= LONG + 2 else text
+        if whole is None:
+            whole = b'"%b"' % self._inside.applied(text[1:-1]) if is_long else text
+        return whole + colon

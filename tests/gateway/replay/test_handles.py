@@ -30,3 +30,20 @@ def test_a_long_handle_is_found_inside_of_text_too() -> None:
     one, other = "a" * 20, "b" * 20
     pair = f'{{"taskId":"{one}"}}', f'{{"taskId":"{other}"}}'
     assert sent(f'{{"params":{{"text":"see {one}!"}}}}', pair) == f'{{"params":{{"text":"see {other}!"}}}}'
+
+
+def test_neither_the_envelope_of_a_message_nor_a_members_name_is_a_value_of_a_service() -> None:
+    pairs = [
+        ('{"id":"tools/call"}', '{"id":"x"}'),
+        ('{"id":"2.0"}', '{"id":"2.1"}'),
+        ('{"id":"a"}', '{"id":"b"}'),
+    ]
+    body = '{"jsonrpc":"2.0","method":"tools/call","params":{"a":"a","b" : ["tools/call","2.0"]}}'
+    expected = '{"jsonrpc":"2.0","method":"tools/call","params":{"a":"b","b" : ["x","2.1"]}}'
+    assert sent(body, *pairs) == expected
+
+
+def test_a_long_handle_is_found_in_a_members_name_too() -> None:
+    one, other = "a" * 20, "b" * 20
+    pair = f'{{"taskId":"{one}"}}', f'{{"taskId":"{other}"}}'
+    assert sent(f'{{"params":{{"{one}" :1}}}}', pair) == f'{{"params":{{"{other}" :1}}}}'
