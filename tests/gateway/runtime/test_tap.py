@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from gateway.runtime.tap import LONGEST_WORD, RecordingTap, Words
+from gateway.runtime.refusing import RefusingTap
+from gateway.runtime.tap import LONGEST_WORD, NullTap, RecordingTap, Words
 from recordings.frame import NO_BODY, Frame
 from recordings.redaction import Redactor
 from recordings.segment import line_of
@@ -274,6 +275,13 @@ def test_a_block_that_is_due_is_closed_before_messages_that_are_recorded_togethe
     lines = (tmp_path / "recording" / "frames.jsonl").read_bytes().splitlines()
     assert [b'"kind":"block"' in line for line in lines] == [False, True, False, False, True]
     assert [seq for seq, *_ in told_of(tmp_path / "recording")] == [0, 1, 2]
+
+
+def test_messages_that_come_together_and_are_not_recorded_are_numbered_one_after_the_other() -> None:
+    tap = NullTap()
+    assert tap.together("request", "core>", "p", 0, "tools/call", ROWS) == 0
+    assert tap.record("mark", "inside") == len(ROWS)
+    assert RefusingTap().together("response", "peer>", "p", 0, "tools/call", ROWS) == -1
 
 
 def test_nothing_is_recorded_after_the_end_by_either_way(tmp_path: Path) -> None:
