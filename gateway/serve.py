@@ -31,17 +31,16 @@ from gateway.config.model import Config, Dialect, TcpListen, WebSocketListen
 from gateway.config.options import ServeOptions
 from gateway.config.places import recordings_dir
 from gateway.runtime.bounds import link_limits
-from gateway.runtime.control import GatewayStatus
-from gateway.runtime.health import health
 from gateway.runtime.lockfile import read_accepted
 from gateway.runtime.peer_news import PeerNews
-from gateway.runtime.reports import PeerReport
 from gateway.runtime.world import World, echo, tell
 from recordings.errors import RecordingError
 from transports.base import Acceptor, Hello, Link, Receiver, TransportError
 from transports.lines import LineLink
 
 if TYPE_CHECKING:
+    from gateway.runtime.control import GatewayStatus
+    from gateway.runtime.reports import PeerReport
     from gateway.runtime.verifying import Verifying
     from gateway.telemetry.hub import Telemetry
     from recordings.script import Source
@@ -262,6 +261,8 @@ class Gateway:
 
     def status(self) -> GatewayStatus:
         """Return what `tieline status` shows."""
+        from gateway.runtime.health import health
+
         return health(
             self.config,
             self.exchange,
@@ -360,6 +361,7 @@ async def serve(config: Config, options: ServeOptions, make_world: MakeWorld = W
         await upkeep.start()
         # What has been loaded stays: the collector need not walk it again and again while calls wait.
         gc.freeze()
+        gc.enable()
         await gateway.ended.wait()
     except ConfigError as fault:
         tell(f"error: {fault}")

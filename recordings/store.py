@@ -12,19 +12,30 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from recordings import files
 from recordings.beside import Blobs, HeaderFile, Reserve
 from recordings.errors import RecordingError, WriteRefusedError
 from recordings.frame import BLOB_BYTES, Frame
 from recordings.header import Header
-from recordings.reader import Recording, open_recording
-from recordings.sealing import seal_directory
 from recordings.segment import Chain, crc32c, frame_of, hole, line_of, part, settle, through
 from recordings.syncing import Syncer
 
+if TYPE_CHECKING:
+    from recordings.reader import Recording, open_recording
+
 __all__ = ["Durability", "Header", "Recorder", "Recording", "Redacts", "open_recording"]
+
+
+def __getattr__(name: str) -> object:
+    """Give `Recording` and `open_recording`: whoever only writes does not wait for what reads."""
+    if name not in ("Recording", "open_recording"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from recordings import reader
+
+    return getattr(reader, name)
+
 
 Durability: TypeAlias = Literal["os", "group", "barrier"]
 """What survives power loss: whatever the system wrote; all but 50 ms; all that `barrier` returned for."""
@@ -409,6 +420,8 @@ class Recorder:
         Raises `WriteRefusedError` where there is no room; the unsealed recording is then left as it is, and
         whole.
         """
+        from recordings.sealing import seal_directory
+
         if self._closed:
             raise RecordingError("the recording is closed", code="internal")
         self._end()

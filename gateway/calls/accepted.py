@@ -7,7 +7,6 @@ file. Pure.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, cast
@@ -159,7 +158,9 @@ def _changes(was: object, now: object, where: str) -> Iterable[str]:
                 yield from _changes(before[key], after[key], place)
     elif isinstance(was, str) and isinstance(now, str) and was != now and max(len(was), len(now)) > SHORT:
         yield f"~ {visible(where)}:"
-        for line in difflib.ndiff(was.splitlines(), now.splitlines()):
+        from difflib import ndiff
+
+        for line in ndiff(was.splitlines(), now.splitlines()):
             yield f"    {visible(line)}"
     else:
         before, after = _encode(cast(object, was)), _encode(now)

@@ -8,6 +8,7 @@ One file a family, each with `register(app)`. Only the family that is asked for 
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -71,9 +72,12 @@ def main() -> int:
 def _dispatch(arguments: Sequence[str]) -> int:
     completing = "_TIELINE_COMPLETE" in os.environ
     if arguments and arguments[0] in QUICK and not completing:
+        # What is loaded now stays: `serve` has the collector look for garbage once it has begun.
+        gc.disable()
         work = _family(arguments[0]).quick(arguments[1:])
         if work is not None:
             return work()
+        gc.enable()
     return _parsed(arguments, only=arguments[0] if arguments and not completing else None)
 
 

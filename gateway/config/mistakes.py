@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 KeyPath = tuple[str | int, ...]
 """Where a value lies in a document: keys and list positions from the root."""
@@ -24,6 +23,8 @@ def dotted(path: KeyPath) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean `x`?`` for the nearest known word, or the empty string."""
+    from difflib import get_close_matches
+
     by_lower = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean `{by_lower[near[0]]}`?" if near else ""

@@ -253,6 +253,31 @@ def test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_ri
     assert done.stderr.splitlines()[-1] == ""
 
 
+def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for() -> None:
+    program = (
+        "import sys, gateway.cli.main, gateway.cli.run, gateway.cli.loop, gateway.serve, gateway.runtime.upkeep\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+    )
+    for_later = {
+        # Reading, sealing and opening recordings.
+        "recordings.reader", "recordings.sealing", "recordings.survey", "recordings.columns", "recordings.blobs",
+        "recordings.lookup", "zstandard",
+        # Mistakes, reloads, and what is told of them.
+        "difflib", "gateway.config.diff", "gateway.runtime.health", "gateway.runtime.reports", "gateway.runtime.trial",
+        # Listeners and peers of other kinds.
+        "http", "http.client", "httpx2", "websockets", "picows", "gateway.runtime.http_front", "transports.ws_link",
+        "gateway.runtime.pi_core_link", "gateway.runtime.oauth",
+        # What only is there where the configuration asks for it.
+        "opentelemetry", "gateway.telemetry.hub", "gateway.policy", "gateway.hooks", "gateway.replay", "sqlite3",
+        "jsonschema", "yaml", "typer", "rich", "mcp", "keyring", "watchfiles", "multiprocessing", "email",
+    }  # fmt: skip
+
+    assert sorted(for_later & set(done.stdout.split())) == []
+
+
 def test_every_module_with_commands_is_a_family_and_tested_here() -> None:
     modules = (Path(__file__).parents[3] / "gateway" / "cli").glob("*.py")
 

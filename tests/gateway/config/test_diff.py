@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.config import Config, ConfigDiff, diff, parse
+from gateway.config import Config, parse
+from gateway.config.diff import ConfigDiff, diff
 
 
 def read(text: str, **environ: str) -> Config:
