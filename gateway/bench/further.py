@@ -6,8 +6,6 @@ processor.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -16,6 +14,7 @@ from pathlib import Path
 from msgspec import Raw
 
 from gateway.bench.client import call_of
+from gateway.bench.probes import starts
 from gateway.bench.setup import EVERYTHING, Setup
 from gateway.bench.sides import ECHO, PYTHON, Sides
 from gateway.bench.turns import BURST, BURSTS, CALLS, IN_FLIGHT, WARM_UP, Times, pinned, replayed
@@ -89,15 +88,8 @@ def replaying() -> dict[str, float]:
 
 def starting() -> dict[str, float]:
     """From the start of a gateway to its first list of tools, and that over the start of an empty Python."""
-    gateway: list[float] = []
-    empty: list[float] = []
-    for _ in range(STARTS):
-        begun = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "pass"], check=True)
-        empty.append((time.perf_counter() - begun) * 1000)
-        with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides:
-            gateway.append(sides.gateway(Setup()).start_ms)
-    return {"start-ms": min(gateway), "start-ratio": min(gateway) / min(empty)}
+    gateway, empty = starts(STARTS)
+    return {"start-ms": gateway, "start-ratio": gateway / empty}
 
 
 def opening() -> dict[str, float]:
