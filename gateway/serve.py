@@ -6,7 +6,6 @@ Owns start, signals, reload and the end. Decides nothing about messages.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import errno
 import gc
 import os
@@ -237,7 +236,7 @@ class Gateway:
 
         depth = self.config.limits.max_json_depth
         front = PiCoreLink(link, self.world.now, self.limits, most_depth=depth)
-        core = self.accept(front, dataclasses.replace(hello, dialect="pi"))
+        core = self.accept(front, replace(hello, dialect="pi"))
         if isinstance(link, LineLink) and isinstance(core, Core):
             link.on_eof = core.sent_all
         return front.before(core)

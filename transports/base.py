@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+import msgspec
+
 Id: TypeAlias = int | str
 """A JSON-RPC id. `9` and `"9"` are two ids."""
 
@@ -20,8 +22,7 @@ STRAY_BYTES = 4096
 """How much of a stray is handed on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much one connection may hold. All sizes in bytes."""
 
     message_bytes: int = MAX_MESSAGE_BYTES
@@ -36,8 +37,7 @@ class Limits:
     """Ends the connection with `slow-consumer` once a waiting write has made no progress for this long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
+class Stamp(msgspec.Struct, frozen=True, kw_only=True):
     """What a sender tells a transport about one message, since the transport does not read it."""
 
     kind: Literal["request", "response", "notification"]
@@ -55,8 +55,7 @@ class Stamp:
     """The HTTP status that the answer is to be given with, where the transport is HTTP."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """What a transport tells a receiver about one message that came in."""
 
     about: Id | None = None
@@ -153,8 +152,7 @@ class TransportError(Exception):
         return self.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """What a listener knows about a connection before its first message."""
 
     transport: Literal["stdio", "websocket", "http", "unix", "memory"]

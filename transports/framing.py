@@ -6,8 +6,9 @@ end of the stream). Pure: holds at most one unfinished line and does no I/O. Doe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from transports.base import MAX_MESSAGE_BYTES, STRAY_BYTES
 
@@ -18,8 +19,7 @@ _LONG = 768
 """From this length on, looking for each newline beats `bytes.split`, which goes byte by byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stray:
+class Stray(msgspec.Struct, frozen=True):
     """Bytes of the stream that are no line: `data` is the head, at most 4 KiB, `size` the true length."""
 
     data: bytes

@@ -11,8 +11,9 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import takewhile
+
+import msgspec
 
 from transports.base import Id, Limits, Receiver, TransportError
 from transports.framing import Item, LineFramer, Stray
@@ -26,8 +27,7 @@ OVERLONG_S = 0.5
 """How long an overlong line may take to end before the receiver is told of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How a link ends. Times in seconds."""
 
     eof_is_clean: bool = False

@@ -10,8 +10,9 @@ answers with what to do, when to ask again, and what to record. One machine serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
 
 if TYPE_CHECKING:
     from gateway.config.peer import RestartConfig
@@ -22,8 +23,7 @@ Action: TypeAlias = Literal["nothing", "spawn", "stop"]
 _WAITING: frozenset[State] = frozenset({"backing_off", "failed"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
+class RestartPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers. Durations in nanoseconds."""
 
     enabled: bool = True
@@ -60,8 +60,7 @@ class RestartPolicy:
         return min(self.cool_down_ns << min(times_opened - 1, 40), self.longest_cool_down_ns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """What one step came to."""
 
     before: State
@@ -72,7 +71,7 @@ class Transition:
     """`spawn` the next life, `stop` the present one."""
     wake_at_ns: int | None = None
     """Call `tick` then; None: no need to."""
-    facts: dict[str, object] = field(default_factory=dict[str, object])
+    facts: dict[str, object] = msgspec.field(default_factory=dict[str, object])
     """What to record with the change of state; nothing where there was none."""
 
     @property

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
+
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of one run. Everything here wins over the configuration."""
 
     stdio: bool = False

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.calls.faults import slow_start_advice, transport_fault
 from gateway.calls.peer_state import Peer

@@ -13,8 +13,9 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 MARK = "TIELINE_OWNER"
 """Environment variable that every process started by a gateway carries: `PID:STARTTIME:NONCE`."""
@@ -83,8 +84,7 @@ def read_mark(pid: int) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """A gateway as its processes name it."""
 
     id: ProcessId
@@ -176,8 +176,7 @@ def living(processes: Iterable[ProcessId]) -> list[ProcessId]:
     return [process for process, stat in stats if stat is not None and stat.id == process and stat.alive]
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(msgspec.Struct, frozen=True):
     """What a sweep did."""
 
     killed: tuple[ProcessId, ...]

@@ -10,7 +10,8 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gateway.runtime.tether import ProcessLimits
 from transports.base import TransportError
@@ -22,8 +23,7 @@ _COMES_WITH = {
 _BLANKS = "it holds blanks: give program and arguments as separate items of the list"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerSpec:
+class PeerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How to start a peer."""
 
     command: tuple[str, ...]
@@ -31,7 +31,7 @@ class PeerSpec:
     environment: Mapping[str, str]
     """The whole environment."""
     directory: str | None = None
-    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    limits: ProcessLimits = msgspec.field(default_factory=ProcessLimits)
     keeper: bool = True
     """Run it under a keeper where the system can."""
     echo: Callable[[bytes], None] | None = None

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 READ_BYTES = 65536
 TAIL_BYTES = 64 * 1024
@@ -20,8 +21,7 @@ FLOOD_WINDOW_S = 0.05
 """At most FLOOD_BYTES are read in one window: beyond that the flooding peer waits, not the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class StderrLine:
+class StderrLine(msgspec.Struct, frozen=True):
     """One line as it is passed on."""
 
     data: bytes | None

@@ -14,8 +14,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from gateway.runtime.processes import MARK, Owner
 from gateway.runtime.spawning import PeerSpec, explain, find_program
@@ -38,8 +39,7 @@ STOP_ALL_S = 6.0
 _MEMORY_WORDS = (b"MemoryError", b"out of memory", b"Out of memory", b"Cannot allocate memory", b"bad_alloc")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """How a peer's process ended."""
 
     code: int | None
@@ -87,8 +87,7 @@ class PeerListener(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopReport:
+class StopReport(msgspec.Struct, frozen=True, kw_only=True):
     """What stopping took."""
 
     exit: Exit | None

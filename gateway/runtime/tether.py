@@ -16,9 +16,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from gateway.runtime.processes import ProcessId, living, read_stat, send_signal, tree
 
@@ -35,8 +36,7 @@ POLL_S = 0.1
 """How often a process is looked at where the system has no pidfd."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessLimits:
+class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What a peer may take. None follows the system."""
 
     memory_bytes: int | None = None
@@ -61,8 +61,7 @@ class ProcessLimits:
         return limits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that starting takes. The descriptors are the peer's ends and stay the caller's to close."""
 
     executable: str
