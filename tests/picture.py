@@ -196,13 +196,29 @@ def _colour(line: str) -> str:
     return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
 
 
+def folded(command: str) -> list[str]:
+    """A command over as many lines as it takes, parted where a shell takes it so."""
+    if len(f"$ {command}") <= WIDTH:
+        return [command]
+    lines = [""]
+    for word in re.findall(r"(?:[^\s']|'[^']*')+", command):
+        if lines[-1] and len(lines[-1]) + len(word) > WIDTH - len("     \\"):
+            lines[-1] += " \\"
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
 def terminal(title: str, commands: Sequence[tuple[str, Sequence[Text]]], name: str) -> str:
     """Return the picture of a terminal with commands and what they have printed. `name` tells pictures apart."""
     console = Console(
         record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
     for command, lines in commands:
-        console.print(Text.assemble(("$ ", "green"), (command, "bold")), no_wrap=True, crop=True)
+        for at, part in enumerate(folded(command)):
+            prompt = "    " if at else "$ "
+            console.print(Text.assemble((prompt, "green"), (part, "bold")), no_wrap=True, crop=True)
         for line in lines:
             line.truncate(WIDTH, overflow="ellipsis")
             console.print(line, no_wrap=True, crop=True)
