@@ -273,10 +273,18 @@ class Postgres:
                 await connection.execute(begin.encode())
             except psycopg.OperationalError:
                 connection.pgconn.finish()
+            except BaseException:  # nobody waits for it any more
+                connection.pgconn.finish()
+                raise
             else:
                 return connection
         connection = await self._connect()
-        await connection.execute(begin.encode())
+        try:
+            await self._learn(connection)
+            await connection.execute(begin.encode())
+        except BaseException:
+            connection.pgconn.finish()
+            raise
         return connection
 
     async def _connect(self) -> Connection:
@@ -285,7 +293,7 @@ class Postgres:
         wanted: dict[str, Any] = {"host": target.host, "port": target.port, "user": target.user}
         wanted |= {"password": self._secret, **target.options}
         try:
-            connection = await psycopg.AsyncConnection.connect(
+            return await psycopg.AsyncConnection.connect(
                 dbname=target.path,
                 autocommit=True,
                 prepare_threshold=None,
@@ -296,6 +304,9 @@ class Postgres:
             )
         except psycopg.Error as fault:
             raise pgfaults.unreachable(fault, target.where, self._secret) from None
+
+    async def _learn(self, connection: Connection) -> None:
+        """What the server is, what the role may do, and the names of types."""
         found = await (await connection.execute(_ROLE)).fetchone()
         assert found is not None
         self._version = str(found[0])
@@ -304,7 +315,6 @@ class Postgres:
         )
         types = await (await connection.execute(_TYPES)).fetchall()
         self._types = {int(oid): name for oid, name in types}
-        return connection
 
     async def _settle(self, connection: Connection | None, *, reads: bool) -> None:
         """Roll back and reset, and keep the connection; drop it where the statement has left the transaction."""

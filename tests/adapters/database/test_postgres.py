@@ -252,6 +252,30 @@ def test_a_cancelled_statement_has_ended_on_the_server_and_its_connection_serves
     run(work())
 
 
+def test_a_call_that_is_taken_back_while_it_connects_leaves_no_connection(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[psycopg.AsyncConnection[Any]] = []
+    connected = asyncio.Event()
+
+    async def endless(_: object, connection: psycopg.AsyncConnection[Any]) -> None:
+        made.append(connection)
+        connected.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("adapters.database.postgres.Postgres._learn", endless)
+
+    async def work() -> None:
+        async with over(server).testing("mcp") as ext:
+            asked = asyncio.create_task(ext.call("query", sql="SELECT 1"))
+            await connected.wait()
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+        assert [each.closed for each in made] == [True]
+
+    run(work())
+
+
 def test_a_page_of_a_result_of_200_megabytes_fetches_no_more_and_leaves_nothing_running(
     server: Server,
 ) -> None:
