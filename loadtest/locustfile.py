@@ -114,6 +114,7 @@ def _begin(environment: Any, runner: Any, **_: Any) -> None:
     options = environment.parsed_options
     _prepare(environment)
     environment.drained = set[str]()
+    environment.reported = set[str]()
     environment.is_drained = False
     if isinstance(runner, MasterRunner):
         runner.register_message(DRAINED, _worker_drained)
@@ -164,7 +165,7 @@ def _send(client_id: str, data: dict[str, Any]) -> None:
 
 @events.worker_report.add_listener
 def _receive(client_id: str, data: dict[str, Any]) -> None:
-    del client_id
+    _KEPT["environment"].reported.add(client_id)
     if text := data.get("crowd"):
         _KEPT["environment"].results.add(msgspec.json.decode(text, type=Tally))
 
@@ -191,6 +192,11 @@ def _worker_drained(environment: Any, msg: Any, **_: Any) -> None:
     environment.drained.add(msg.node_id)
 
 
+def _present(runner: MasterRunner) -> set[str]:
+    """The workers that have given a sign of life within some seconds."""
+    return {client.id for client in runner.clients.all if client.state != "missing"}
+
+
 @events.test_stopping.add_listener
 def _drain(environment: Any, **_: Any) -> None:
     """Let all users come to an end of their own before locust ends them."""
@@ -200,10 +206,13 @@ def _drain(environment: Any, **_: Any) -> None:
     environment.is_drained = True
     environment.results.stop(runner.user_count)
     if isinstance(runner, MasterRunner):
-        workers = {client.id for client in runner.clients.all if client.state != "missing"}
+        workers = _present(runner)
+        for lost in sorted(environment.reported - workers):
+            # Its agents are missing since then, so that figures are those of fewer than were asked for.
+            environment.results.miss(f"worker {lost} was lost in the middle")
         runner.send_message(DRAIN)
         until = time.monotonic() + DRAIN_S
-        while workers - environment.drained and time.monotonic() < until:
+        while (workers & _present(runner)) - environment.drained and time.monotonic() < until:
             gevent.sleep(0.02)
         for silent in sorted(workers - environment.drained):
             environment.results.miss(f"worker {silent} has not told what it counted last")

@@ -139,6 +139,33 @@ def test_a_gateway_that_ends_in_the_middle_ends_the_run(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "figures.json").read_text())["figures"]["scripted.calls"] > 0
 
 
+def test_a_run_that_has_lost_a_worker_has_not_passed(tmp_path: Path) -> None:
+    with going("--seconds", "5", "--workers", "2", *LOOSE, out=tmp_path) as (process, lines):
+        [master] = [
+            child for child in psutil.Process(process.pid).children() if "--headless" in child.cmdline()
+        ]
+        workers = master.children()
+        assert len(workers) == 2
+        workers[0].kill()
+        "".join(lines)
+        assert process.wait(PATIENCE_S) == 1
+
+    assert json.loads((tmp_path / "figures.json").read_text())["trouble"].startswith("worker ")
+    assert "BROKEN OFF" in (tmp_path / "report.html").read_text()
+
+
+def test_a_load_generator_that_is_killed_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    with going("--seconds", "600", out=tmp_path) as (process, lines):
+        children = psutil.Process(process.pid).children(recursive=True)
+        [master] = [child for child in children if "--headless" in child.cmdline()]
+        master.kill()
+        rest = "".join(lines)
+        assert process.wait(PATIENCE_S) == 1
+
+    assert "error: the load generator was ended by SIGKILL; what was measured until then is in" in rest
+    assert psutil.wait_procs(children, timeout=PATIENCE_S)[1] == []
+
+
 def refused(
     words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> str:
