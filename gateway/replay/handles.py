@@ -14,7 +14,9 @@ from gateway.protocol import jsonrpc
 from gateway.replay.renames import LONG, Renames
 from recordings.difference import differences
 
-TEXT = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?')
+TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+"""A JSON text, with its quotes."""
+_TEXT_AND_COLON = re.compile(rb"(%b)(\s*:)?" % TEXT.pattern)
 """A JSON text, and the colon behind it where it names a member. Short values are replaced where they are all of a text
 that names nothing, long ones everywhere."""
 NAMES = frozenset(("nextCursor", "cursor", "next", "requestState", "taskId", "sessionId", "id"))
@@ -49,10 +51,10 @@ class Handles:
         try:
             envelope = jsonrpc.read(body)
         except jsonrpc.BadMessage:
-            return TEXT.sub(self._replaced, body)
+            return _TEXT_AND_COLON.sub(self._replaced, body)
         for part in map(bytes, (envelope.params, envelope.result, envelope.error)):
             if part[:1] in (b"{", b"["):
-                body = body.replace(part, TEXT.sub(self._replaced, part), 1)
+                body = body.replace(part, _TEXT_AND_COLON.sub(self._replaced, part), 1)
         return body
 
     def _replaced(self, found: re.Match[bytes]) -> bytes:
