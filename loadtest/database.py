@@ -88,7 +88,11 @@ async def _cancelled(client: Client, engine: str, found: Wide) -> float:
 
     call = client.call_tool("query", {"sql": LONG[engine]}, progress_callback=report)
     slow = asyncio.create_task(call)
-    await running.wait()
+    begun = asyncio.create_task(running.wait())
+    await asyncio.wait((slow, begun), return_when=asyncio.FIRST_COMPLETED)
+    if not running.is_set():
+        begun.cancel()
+        raise SystemExit(f"error: {engine}: the statement to be cancelled has ended by itself: {await slow}")
     while found.busy is not None and not await asyncio.to_thread(found.busy):
         pass  # it is still on its way
     began = time.perf_counter()
@@ -141,6 +145,7 @@ def main() -> int:
             sys.stderr.write(f"mariadb: {debian.MARIADB.missing()}\n")
             continue
         with tempfile.TemporaryDirectory() as place, wide(engine, Path(place), options.tables) as opened:
+            sys.stderr.write(f"{engine}: {options.tables} tables are there, measuring\n")
             found.append(asyncio.run(measured(engine, opened, Path(place), options.rows)))
     Console(width=110).print(shown(found))
     late = [each.engine for each in found if each.longest_cancel_ms > GOAL_MS]

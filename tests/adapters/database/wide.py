@@ -27,7 +27,7 @@ ROWS = {
 """So many rows of a number and a text of so many bytes."""
 LONG = {
     "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
-    "duckdb": "SELECT count(*) FROM range(1000000000) a, range(1000000000) b",
+    "duckdb": "SELECT count(*) FROM range(100000) a, range(100000) b, range(100000) c",
     "postgres": "SELECT count(*) FROM generate_series(1, 1000000000) a",
     "mariadb": "SELECT COUNT(*) FROM seq_1_to_100000000 a JOIN seq_1_to_100000000 b",
 }
