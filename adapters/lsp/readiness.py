@@ -135,8 +135,9 @@ class Settling:
             self._last, self._since = answer, now
         steady = now - self._since
         if asked_when == "ready":
-            # Work that began with the question may be what the question made it do: twice the same is enough.
-            sure = known or same or not (empty or load.working)
+            # Work that began with the question may be what the question made it do, and a server that has registered
+            # may not have seen all files yet: twice the same is enough.
+            sure = known or same or not (empty or load.working or load.wait == "registration")
             if sure:
                 return Final(whole=True, readiness="ready")
         elif asked_when == "unknown":

@@ -71,6 +71,19 @@ def test_nothing_is_asked_for_twice_even_of_a_server_that_has_loaded() -> None:
     assert (verdict.whole, count) == (True, 2)
 
 
+def test_a_server_that_has_registered_may_not_have_seen_all_files_and_is_asked_twice() -> None:
+    load, count = Load("registration", 0.0, "workspace/didChangeWatchedFiles"), 0
+    load.signal("workspace/didChangeWatchedFiles")
+
+    def answers(now: float) -> list[str]:
+        nonlocal count
+        count += 1
+        return ["a", "b"][: min(count, 2)]
+
+    verdict, _ = asked(load, answers)
+    assert (verdict.whole, count) == (True, 3)
+
+
 def test_a_server_that_loads_for_ever_gives_no_whole_answer() -> None:
     load = Load("progress", 0.0)
     load.progress("t", "begin", "Indexing", 0.0)
