@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.bench.ending import interruptible
+from gateway.bench.sides import free_port
 from loadtest.crowd.budgets import BudgetError, changed
 from loadtest.crowd.place import (
     FAULTS,
@@ -127,12 +128,6 @@ def locust_command(options: argparse.Namespace, place: Place) -> list[str]:
         command += ["--processes", str(options.workers), "--master-bind-host", "127.0.0.1"]
         command += ["--master-bind-port", port, "--master-port", port]
     return command
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -126,7 +126,7 @@ def describe_machine(pinned_to: int | None) -> Machine:
     """Say what this machine is."""
     return Machine(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
-        processor=_processor(),
+        processor=processor(),
         processors=os.cpu_count() or 1,
         python=f"{platform.python_implementation()} {platform.python_version()}",
         load=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
@@ -162,7 +162,8 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of the processor, as far as the system tells it."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

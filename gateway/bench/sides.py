@@ -154,7 +154,7 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
         """
         place = self._place()
         begun = time.perf_counter()
-        port = _free_port() if north == "http" else 0
+        port = free_port() if north == "http" else 0
         # What a listener prints nobody reads: it would stop when the pipe is full.
         stdout = subprocess.DEVNULL if north == "http" else subprocess.PIPE
         process = self._start(command(place, port), place, environment(place), stdout=stdout)
@@ -310,7 +310,8 @@ class Sides(contextlib.AbstractContextManager["Sides"]):
         )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

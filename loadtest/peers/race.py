@@ -23,6 +23,7 @@ from rich.progress import Progress
 from gateway.bench.client import BenchError, call_of
 from gateway.bench.measure import Driven, pin
 from gateway.bench.results import Timing
+from gateway.bench.run import processor
 from gateway.bench.setup import Setup
 from gateway.bench.sides import Side, Sides
 from loadtest.peers.cost import OURS, Contender, Front, contenders, echo
@@ -229,7 +230,7 @@ def main() -> int:
     chosen = [each for each in known if each.setup or not options.only or each.name in options.only]
     race = Race(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        processor=_processor(),
+        processor=processor(),
         direct_us={},
         rows=[],
         ratios={},
@@ -276,13 +277,6 @@ def _run(
     for name, why in race.missing.items():
         console.print(f"{name} could not be measured: {why}", style="yellow", highlight=False)
     return LOST if race.missing else 0
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return sys.platform
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gateway.bench.sides import free_port
 from loadtest.peers.installing import CACHE, install
 from loadtest.peers.page import cell, write
 from loadtest.peers.replay_client import Client, HttpWire, StdioWire, Wire
@@ -115,13 +115,6 @@ TOOLS = [
         is_http=True,
     ),
 ]
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def connect(tool: Tool, command: Callable[[Path, Path, int], list[str]], out: Path) -> Wire:
