@@ -527,10 +527,17 @@ class Session:
         id_: Id = call.core_id  # pyright: ignore[reportAssignmentType]
         if reply.fault is not None:
             core.refuse(id_, reply.fault, re=call.seq)
-        elif reply.error:
-            core.answer(id_, jsonrpc.error(id_, reply.error), reply.seq)
+            return
+        kind, message = (
+            ("error", jsonrpc.error(id_, reply.error))
+            if reply.error
+            else ("response", jsonrpc.response(id_, reply.result))
+        )
+        if 0 <= reply.seq < call.seq:
+            # It came while the core was away: its frame answers the request before this one.
+            self._tell(core, id_, call.seq, kind, message)
         else:
-            core.answer(id_, jsonrpc.response(id_, reply.result), reply.seq)
+            core.answer(id_, message, reply.seq)
 
     def give(self, request: Request, result: bytes) -> None:
         """Answer a request with a result of the gateway's own, and record both; nothing where it was cancelled."""

@@ -29,6 +29,8 @@ GATHER_S = 0.03
 """How long further questions are waited for before a modern core is given those that have come."""
 SUSPENDED_S = 600.0
 """How long a core may take to come back with its answers."""
+_ENDED = "the call that it was asked about has ended"
+_AWAY = "the client has not come back with an answer"
 
 
 class _KeyMeta(msgspec.Struct):
@@ -172,13 +174,14 @@ class Suspensions:
     def _go_on(self, waiting: Suspended, responses: dict[str, Raw]) -> None:
         """Give the peer the answers; ask again for those that are missing, or that it has thought of since."""
         call = waiting.call
-        if waiting.reply is not None:
-            self._forget_suspended(waiting)
-            self._session.conclude(call, waiting.reply)
-            return
         for key in [key for key in waiting.asks if key in responses]:
             ask = waiting.asks.pop(key)
             self._asks.respond(ask, jsonrpc.response(ask.id, bytes(responses[key])), parent=call.seq)
+        if waiting.reply is not None:
+            self._forget_suspended(waiting)
+            self._refuse_all(waiting, _ENDED)
+            self._session.conclude(call, waiting.reply)
+            return
         if waiting.asks:
             self._suspend(waiting)
             return
@@ -213,8 +216,7 @@ class Suspensions:
         waiting = self._gathering.pop(id(call), None)
         if waiting is not None:
             waiting.timer.cancel()
-            for ask in waiting.asks.values():
-                self._asks.refuse(ask, -32000, "the call that it was asked about has ended")
+            self._refuse_all(waiting, _ENDED)
 
     def close(self) -> None:
         """The session ends: no timer is to outlive it."""
@@ -224,11 +226,16 @@ class Suspensions:
     def _expired(self, waiting: Suspended) -> None:
         self._forget_suspended(waiting)
         self._used.pop(waiting.call, None)
-        for ask in waiting.asks.values():
-            self._asks.refuse(ask, -32000, "the client has not come back with an answer")
+        self._refuse_all(waiting, _AWAY)
         if waiting.call.peer is not None:
-            waiting.call.peer.give_up(waiting.call, reason="the client has not come back with an answer")
+            waiting.call.peer.give_up(waiting.call, reason=_AWAY)
             waiting.call.peer.left(waiting.call)
+
+    def _refuse_all(self, waiting: Suspended, why: str) -> None:
+        """Tell the peer that nobody will answer the questions that are left."""
+        for ask in waiting.asks.values():
+            self._asks.refuse(ask, -32000, why)
+        waiting.asks = {}
 
     def _forget_suspended(self, waiting: Suspended) -> None:
         waiting.timer.cancel()

@@ -129,8 +129,37 @@ def test_an_answer_that_comes_while_the_core_is_away_waits_for_it() -> None:
     retries(core, state, {name: YES})
 
     assert core.gets_result()["content"] == text("anyway")["content"]
-    assert calc.hears_nothing
+    assert calc.gets() == {"jsonrpc": "2.0", "id": "q", "result": YES}
+    retry = desk.frames("request", way="core>", method="tools/call")[-1]
+    assert [frame.flags for frame in desk.frames("response", way=">core", re=retry.seq)] == [("synthetic",)]
     assert desk.host.timers == 0 or desk.exchange.is_watching
+
+
+def test_an_error_that_comes_while_the_core_is_away_waits_for_it() -> None:
+    desk, core, calc, asked, state, name = suspended()
+    calc.says({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -5, "message": "no"}})
+    retries(core, state, {name: YES})
+
+    assert core.gets_error() == {"code": -5, "message": "no"}
+    retry = desk.frames("request", way="core>", method="tools/call")[-1]
+    assert len(desk.frames("error", way=">core", re=retry.seq)) == 1
+
+
+def test_no_question_is_left_open_where_the_call_ends_while_the_core_is_away() -> None:
+    desk, core, calc, asked, state, name = suspended()
+    calc.asks("roots/list", id="later")
+    retries(core, state, {name: YES})
+    assert calc.gets()["id"] == "q"
+    again, asks = asked_once(core)
+    calc.asks("roots/list", id="last")
+    calc.answers(asked, text("3"))
+    retries(core, again, {next(iter(asks)): {"roots": []}}, id_=3)
+
+    assert core.gets_result()["content"] == text("3")["content"]
+    assert calc.gets() == {"jsonrpc": "2.0", "id": "later", "result": {"roots": []}}
+    assert calc.gets()["error"]["message"] == "the call that it was asked about has ended"
+    answered = {frame.re for frame in desk.tap.frames if frame.kind in ("response", "error")}
+    assert {frame.seq for frame in desk.frames("request")} <= answered
 
 
 def test_a_peer_that_dies_while_the_core_is_away_is_an_error_when_it_comes_back() -> None:
