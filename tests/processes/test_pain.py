@@ -52,7 +52,7 @@ import httpx2
 import psutil
 import pytest
 
-from gateway.runtime.keeping import keeper_works
+from gateway.runtime.tether import keeper_works
 from loadtest.peers.http_client import HEADERS, HttpClient, greeting
 from loadtest.peers.symptoms import SERVER, SYMPTOMS, Client, Symptom
 from tests.processes import gateway_kit as kit
@@ -103,7 +103,7 @@ class StdioClient:
         return self.raw.messages
 
     async def ask(
-        self, method: str, params: Message, *, id_: int | str | None = None, within: float = PATIENCE_S
+        self, method: str, params: Message, *, id_: int | str | None = None, within: float = 8.0
     ) -> Message:
         _, future = self.raw.start(method, params, id_=next(self._count) if id_ is None else id_)
         loop = asyncio.get_running_loop()
@@ -200,8 +200,11 @@ class HttpStage:
 
 
 async def gone(pids: list[int]) -> bool:
-    await eventually(lambda: not any(map(kit.is_alive, pids)), "the end of the gateway")
-    return True
+    for _ in range(100):
+        if not any(map(kit.is_alive, pids)):
+            return True
+        await asyncio.sleep(0.05)
+    return False
 
 
 @asynccontextmanager

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.runtime.keeping import keeper_works
 from gateway.runtime.processes import MARK, Owner, every_process, read_stat
-from gateway.runtime.spawning import PeerSpec, ProcessLimits
+from gateway.runtime.spawning import PeerSpec
 from gateway.runtime.supervisor import PeerProcess, stop_all
+from gateway.runtime.tether import ProcessLimits, keeper_works
 from tests.gateway.runtime.process_kit import (
     PATIENCE_S,
     Listener,
@@ -164,7 +164,7 @@ class TestStopping:
     @both_ways
     def test_one_that_heeds_the_end_of_its_input_ends_by_it(self, keeper: bool) -> None:
         async def main() -> None:
-            process = await PeerProcess.start(spec("/bin/cat", keeper=keeper, grace_s=PATIENCE_S), Listener())
+            process = await PeerProcess.start(spec("/bin/cat", keeper=keeper), Listener())
             report = await process.stop()
             assert (report.stage, report.left) == ("stdin", ())
             assert report.exit is not None
@@ -319,10 +319,11 @@ class TestStopping:
             others = children_of_ours()
             threads = threading.active_count()
             for _ in range(5):
-                patient = spec("/bin/cat", keeper=keeper, grace_s=PATIENCE_S)
-                processes = [await PeerProcess.start(patient, Listener()) for _ in range(10)]
+                processes = [
+                    await PeerProcess.start(spec("/bin/cat", keeper=keeper), Listener()) for _ in range(10)
+                ]
                 assert threading.active_count() == threads
-                reports = await stop_all(processes, bound_s=PATIENCE_S)
+                reports = await stop_all(processes)
                 assert {report.stage for report in reports.values()} == {"stdin"}
             assert open_descriptors() == before
             assert children_of_ours(but=others) == []
