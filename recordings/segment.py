@@ -10,11 +10,11 @@ from __future__ import annotations
 import binascii
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 import google_crc32c
 import msgspec
+from msgspec import field
 
 from recordings.errors import DamagedError
 from recordings.frame import BLOB_BYTES, NO_BODY, Blob, Frame
@@ -245,8 +245,7 @@ class Scanned(NamedTuple):
     line: bytes
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(msgspec.Struct):
     """What a scan found besides frames; filled while it runs."""
 
     frames: int = 0

@@ -7,7 +7,6 @@ message; where the way of carrying depends on what a message is (HTTP), the send
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -135,7 +134,6 @@ class Receiver(Protocol):
         ...
 
 
-@dataclass
 class TransportError(Exception):
     """A connection could not be made or has broken.
 
@@ -144,11 +142,19 @@ class TransportError(Exception):
     secrets.
     """
 
-    reason: str
-    message: str
-    details: dict[str, object] = field(default_factory=dict[str, object])
-    request_id: Id | None = None
-    """The one request that failed, where only that one did (HTTP): the connection lives on."""
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        details: dict[str, object] | None = None,
+        request_id: Id | None = None,
+    ) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+        self.message = message
+        self.details = details if details is not None else {}
+        self.request_id = request_id
+        """The one request that failed, where only that one did (HTTP): the connection lives on."""
 
     def __str__(self) -> str:
         return self.message

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import compress
 from operator import not_
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, field
 
 from gateway.calls import param_headers
 from gateway.calls.accepted import Verdict
@@ -57,8 +56,7 @@ class _Tool(msgspec.Struct):
 _read_tool: msgspec.json.Decoder[_Tool] = msgspec.json.Decoder(_Tool)
 
 
-@dataclass(slots=True)
-class _Kind:
+class _Kind(msgspec.Struct):
     """All items of one list method, by peer."""
 
     by_peer: dict[str, list[Item]] = field(default_factory=dict[str, "list[Item]"])

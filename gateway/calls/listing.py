@@ -5,8 +5,6 @@ Owns their shape alone; who offers what under which name is the catalogue's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 from msgspec import Raw
 
@@ -34,8 +32,7 @@ def read_page(method: str, result: bytes) -> Listing:
     return Listing(items, msgspec.json.decode(cursor, type=str | None) if cursor is not None else None)
 
 
-@dataclass(slots=True)
-class Item:
+class Item(msgspec.Struct):
     """One thing that a peer offers."""
 
     peer: str

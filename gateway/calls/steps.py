@@ -7,8 +7,9 @@ Faults come back as values. Owns no protocol: the flows do.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
 
 from gateway.calls.call import Call, Reply
 from gateway.protocol.errors import Fault
@@ -23,15 +24,13 @@ ANSWER_S = 600.0
 """How long a core may take to answer what a modern peer asks in the middle of its call."""
 
 
-@dataclass(slots=True)
-class Settle:
+class Settle(msgspec.Struct):
     """Wait until each of these peers is ready or known to be unreachable. Resumed with an empty list."""
 
     peers: list[Peer]
 
 
-@dataclass(slots=True)
-class Ask:
+class Ask(msgspec.Struct):
     """Ask one request of each of these peers. Resumed with the replies in the same order."""
 
     requests: list[tuple[Peer, str, bytes]]
@@ -43,8 +42,7 @@ class Ask:
     """The frame that made the leg necessary."""
 
 
-@dataclass(slots=True)
-class AskCore:
+class AskCore(msgspec.Struct):
     """Ask the core several things on the stream of one of its own requests. Resumed with the replies."""
 
     core: Core

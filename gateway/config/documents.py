@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from typing import Any
 
-from gateway.config.lines import toml_lines
-from gateway.config.mistakes import ConfigError, Mistake, Report
+from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report
 
 
 def toml_document(text: str, report: Report) -> dict[str, Any]:
@@ -23,8 +23,14 @@ def toml_document(text: str, report: Report) -> dict[str, Any]:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError([_syntax(report.file, str(error))]) from error
-    report.lines = toml_lines(text)
+    report.lines = partial(_lines, text)
     return document
+
+
+def _lines(text: str) -> dict[KeyPath, int]:
+    from gateway.config.lines import toml_lines
+
+    return toml_lines(text)
 
 
 def _syntax(file: str, error: str) -> Mistake:

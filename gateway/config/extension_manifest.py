@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from posixpath import dirname, isabs, join, normpath
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
@@ -92,7 +93,7 @@ def read_extension(data: bytes, path: str, check: Check) -> tuple[ExtensionManif
         ) from error
     if not isinstance(document, dict):
         raise ConfigError([Mistake(path, None, "", "must hold one JSON object")])
-    report = Report(file=path, lines=json_lines(text))
+    report = Report(file=path, lines=partial(json_lines, text))
     table = _plain(cast(dict[str, object], document), report)
     manifest = read(ExtensionManifest, table, (), report, as_is)
     if manifest is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import cast
@@ -14,8 +15,6 @@ import msgspec
 
 from gateway.config.checks import HEADER_NAME, check
 from gateway.config.clients import from_client, peers_at
-from gateway.config.documents import toml_document
-from gateway.config.lines import json_lines, plain_json
 from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
@@ -89,7 +88,9 @@ def for_one_peer(
     given = _headers(headers, report)
     resolver = Resolver(environ=environ, directory=Path.cwd(), report=report)
     resolver.every_variable_is_secret = True
-    resolved = resolver.prepare(fields_of(PeerConfig)["headers"], given, ("headers",))
+    resolved: object = (
+        resolver.prepare(fields_of(PeerConfig)["headers"], given, ("headers",)) if given else {}
+    )
     kind = "sse" if url and re.search(r"/sse/?(\?|$)", url) else None
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", _peer_name(command, url)).strip("-") or "peer"
     inherit = ["*"] if command else list[str]()
@@ -158,6 +159,8 @@ _RUNNERS = frozenset(
 
 
 def _toml_document(text: str, report: Report) -> Table:
+    from gateway.config.documents import toml_document
+
     document = toml_document(text, report)
     for name, peer in _tables(document.get("peers")).items():
         _join_args(peer, name, report)
@@ -165,6 +168,8 @@ def _toml_document(text: str, report: Report) -> Table:
 
 
 def _client_document(text: str, report: Report) -> Table:
+    from gateway.config.lines import json_lines, plain_json
+
     plain = plain_json(text)
     try:
         document: object = json.loads(plain)
@@ -173,7 +178,7 @@ def _client_document(text: str, report: Report) -> Table:
         raise ConfigError([Mistake(report.file, error.lineno, "", why)]) from error
     except RecursionError as error:
         raise ConfigError([Mistake(report.file, None, "", "is not valid JSON: too deep")]) from error
-    report.lines = json_lines(plain)
+    report.lines = partial(json_lines, plain)
     root = peers_at(cast(Table, document)) if isinstance(document, dict) else None
     if root is None:
         raise ConfigError([Mistake(report.file, None, "", "has neither `mcpServers` nor `servers`")])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import field
 
 KeyPath = tuple[str | int, ...]
 """Where a value lies in a document: keys and list positions from the root."""
@@ -30,8 +32,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
+class Mistake(msgspec.Struct, frozen=True):
     """One thing to correct. `line` counts from 1; None where the file as a whole is meant.
 
     `file` is empty for what stands on the command line; `key` is then an option.
@@ -61,12 +62,12 @@ class ConfigError(Exception):
         super().__init__("\n".join(map(str, self.mistakes)))
 
 
-@dataclass(slots=True)
-class Report:
+class Report(msgspec.Struct):
     """Collects mistakes and notes about one file while it is read."""
 
     file: str
-    lines: dict[KeyPath, int] = field(default_factory=dict[KeyPath, int])
+    lines: Callable[[], dict[KeyPath, int]] = dict
+    """Tells on which line each key stands. Asked once, where there is something to tell."""
     mistakes: list[Mistake] = field(default_factory=list[Mistake])
     notes: list[str] = field(default_factory=list[str])
     parts: dict[KeyPath, object] = field(default_factory=dict[KeyPath, object])
@@ -77,16 +78,23 @@ class Report:
     """Sections with mistakes, made of what is right of them, and the keys that are not."""
     peers_at: tuple[str, ...] = ("peers",)
     """Where the file keeps its peers: other clients call them `mcpServers`."""
+    _lines: dict[KeyPath, int] | None = None
 
     def _in_file(self, path: KeyPath) -> KeyPath:
         return (*self.peers_at, *path[1:]) if path[:1] == ("peers",) else path
 
     def line(self, path: KeyPath) -> int | None:
         """Return the line of a value, or that of the nearest table around it."""
+        if self._lines is None:
+            try:
+                self._lines = self.lines()
+            except RecursionError:
+                # What a parser in C has read can be deeper than what is walked here: then only keys are told.
+                self._lines = {}
         path = self._in_file(path)
         while path:
-            if path in self.lines:
-                return self.lines[path]
+            if path in self._lines:
+                return self._lines[path]
             path = path[:-1]
         return None
 

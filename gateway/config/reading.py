@@ -42,9 +42,17 @@ class Field(msgspec.Struct, frozen=True):
 @cache
 def fields_of(struct: type[msgspec.Struct]) -> dict[str, Field]:
     """Return the keys of a section, in the order of the model; without those that only the loader sets."""
-    hints = typing.get_type_hints(struct, include_extras=True)
+    hints = _hints(struct)
     fields = {name: _field(hints[name]) for name in struct.__struct_fields__}
     return {name: field for name, field in fields.items() if not field.marked("internal")}
+
+
+def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the annotations of a section. To evaluate them as text takes longer than to check all values by them."""
+    own: dict[str, Any] = struct.__annotations__
+    if struct.__bases__ == (msgspec.Struct,) and not any(isinstance(hint, str) for hint in own.values()):
+        return own
+    return typing.get_type_hints(struct, include_extras=True)
 
 
 def _field(hint: Any) -> Field:
@@ -106,7 +114,13 @@ def read(struct: type[S], document: object, path: KeyPath, report: Report, prepa
 
 
 def _required(struct: type[msgspec.Struct]) -> set[str]:
-    return {field.name for field in msgspec.structs.fields(struct) if field.required}
+    # Defaults are those of the last fields; `msgspec.structs.fields` would look for the types of all of them first.
+    names, defaults = struct.__struct_fields__, struct.__struct_defaults__
+    at = len(names) - len(defaults)
+    given = (
+        name for name, default in zip(names[at:], defaults, strict=True) if default is not msgspec.NODEFAULT
+    )
+    return set(names) - set(given)
 
 
 def read_field(field: Field, value: object, path: KeyPath, report: Report, prepare: Prepare) -> object:

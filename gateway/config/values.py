@@ -3,8 +3,6 @@
 Owns what a mark in a field's `Meta(extra=…)` means. `reading` and `references` go by the marks.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta

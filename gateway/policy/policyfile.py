@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Final, cast
 
 import msgspec
@@ -126,7 +127,7 @@ def _json_document(text: str, report: Report) -> object:
     try:
         plain = plain_json(text)
         document: object = json.loads(plain)
-        report.lines = json_lines(plain)
+        report.lines = partial(json_lines, plain)
     except (ValueError, RecursionError) as error:
         raise ConfigError([Mistake(report.file, None, "", f"cannot be read: {error}")]) from error
     return document

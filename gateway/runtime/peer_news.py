@@ -9,7 +9,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import field
 
 from gateway.protocol.errors import Fault
 
@@ -17,8 +19,7 @@ MOST_A_MINUTE = 6
 """Sentences about one peer: one that comes and goes without end is no news."""
 
 
-@dataclass(slots=True)
-class _State:
+class _State(msgspec.Struct):
     said: str = ""
     """What was said last of a peer that fails; empty while it serves."""
     at: deque[float] = field(default_factory=lambda: deque[float](maxlen=MOST_A_MINUTE))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.config.mistakes import ConfigError, Mistake
-from gateway.runtime.control import ControlError, ControlServer, serve_control
 from gateway.runtime.world import tell
 
 if TYPE_CHECKING:
+    from gateway.runtime.control import ControlServer
     from gateway.serve import Gateway
 
 
@@ -40,6 +40,8 @@ class Upkeep:
         if options.can_reload:
             loop.add_signal_handler(signal.SIGHUP, self._gateway.reload)
         if not options.stdio or options.ready_file is not None:
+            from gateway.runtime.control import ControlError, serve_control
+
             try:
                 self._control = await serve_control({"status": self._gateway.status})
             except (ControlError, OSError) as fault:

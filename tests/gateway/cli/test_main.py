@@ -265,8 +265,11 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         # Reading, sealing and opening recordings.
         "recordings.reader", "recordings.sealing", "recordings.survey", "recordings.columns", "recordings.blobs",
         "recordings.lookup", "zstandard",
+        # What writes source and has it compiled, for each class: the start defines structs.
+        "dataclasses",
         # Mistakes, reloads, and what is told of them.
-        "difflib", "gateway.config.diff", "gateway.runtime.health", "gateway.runtime.reports", "gateway.runtime.trial",
+        "difflib", "gateway.config.lines", "tomllib", "gateway.runtime.control",
+        "gateway.config.diff", "gateway.runtime.health", "gateway.runtime.reports", "gateway.runtime.trial",
         # Listeners and peers of other kinds.
         "http", "http.client", "httpx2", "websockets", "picows", "gateway.runtime.http_front", "transports.ws_link",
         "gateway.runtime.pi_core_link", "gateway.runtime.oauth",

@@ -443,3 +443,12 @@ def test_headers_of_a_file_are_held_to_what_can_be_sent() -> None:
         "5: `peers.a.headers.B` holds a line break or another character that no header may",
         "6: `peers.a.headers.C` holds a line break or another character that no header may",
     ]
+
+
+def test_a_mistake_in_a_document_that_is_about_too_deep_is_told_with_or_without_its_line() -> None:
+    for depth in range(900, 1010, 10):
+        text = '{"mcpServers": {"a": {"command": 5, "more": ' + "[" * depth + "]" * depth + "}}}"
+        with pytest.raises(ConfigError) as raised:
+            parse(text, path=Path("/nowhere/.mcp.json"), environ={})
+        (mistake,) = raised.value.mistakes
+        assert mistake.message in ("must be a list of text, found a number", "is not valid JSON: too deep")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from gateway.config.mistakes import Report, dotted
 from gateway.config.model import Config
-from gateway.config.reading import Field, fields_of, read
+from gateway.config.reading import Field, as_is, fields_of, read
 from gateway.config.values import PLANNED
 
 GATEWAY = Path(__file__).parents[3] / "gateway"
@@ -71,8 +71,24 @@ class Sooner(msgspec.Struct):
 
 
 def test_a_planned_setting_is_told_to_have_no_effect() -> None:
-    report = Report(file="t.toml", lines={("later",): 2})
+    report = Report(file="t.toml", lines=lambda: {("later",): 2})
 
     read(Sooner, {"now": 2, "later": 3}, (), report, lambda _field, value, _path: value)
 
     assert report.notes == ["t.toml:2: `later` has no effect in this version"]
+
+
+@pytest.mark.parametrize("section", sorted({struct for _, struct, _ in settings()}, key=str))
+def test_the_annotations_that_are_read_at_a_start_are_what_evaluating_them_as_text_would_give(
+    section: type[msgspec.Struct],
+) -> None:
+    assert all(not isinstance(hint, str) for hint in section.__annotations__.values())
+    hints = get_type_hints(section, include_extras=True)
+
+    assert {name: field.hint for name, field in fields_of(section).items()} == {
+        name: hint for name, hint in hints.items() if name in fields_of(section)
+    }
+    required = {field.name for field in msgspec.structs.fields(section) if field.required}
+    report = Report(file="t.toml")
+    read(section, {}, (), report, as_is)
+    assert {mistake.key for mistake in report.mistakes if mistake.message == "is missing"} == required
