@@ -123,6 +123,11 @@ class Line:
         self.requests: list[Recorded] = []
         self._first = 0
 
+    @property
+    def place(self) -> int:
+        """Where `first` has found the first one that is not used."""
+        return self._first
+
     def first(self) -> Recorded | None:
         """The first one that is not used."""
         requests = self.requests
@@ -276,6 +281,18 @@ class Matcher:
             return None
         first.used = True
         return Match(first.seq)
+
+    def line_of(self, live: Live) -> Line | None:
+        """The requests that a live one of the core is matched with one after the other, as they come.
+
+        None where anything but their order, and what has been caused, may decide.
+        """
+        if live.lane or live.is_own or live.form.values or not live.peer or live.method in self._ownerless:
+            return None
+        group = self._groups.get((False, live.peer, live.method, kind_name(live.name)))
+        keyed = self._keyed(group).get(live.form.key) if group is not None else None
+        is_plain = keyed is not None and keyed.all.requests[0].consumption not in ("sticky", "sampled")
+        return keyed.all if keyed is not None and is_plain else None
 
     def _group(self, live: Live) -> Group | None:
         """The requests of one kind; who asked for a list, core or gateway, is told apart where both have."""

@@ -88,7 +88,8 @@ class Core:
         """Set once it has sent its last message and only waits for answers."""
         self.is_closed = False
         self._next_ask = 0
-        self._most_depth = session.config.limits.max_json_depth
+        self.most_depth = session.config.limits.max_json_depth
+        """How deep its messages may nest."""
 
     @property
     def is_pi(self) -> bool:
@@ -98,7 +99,7 @@ class Core:
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
         try:
-            envelope, kind = jsonrpc.scan(data, self._most_depth)
+            envelope, kind = jsonrpc.scan(data, self.most_depth)
             if kind is None:
                 kind = jsonrpc.kind_of(envelope)
         except BadMessage as bad:
@@ -113,7 +114,7 @@ class Core:
 
     def together(self, many: Sequence[bytes]) -> int:
         """Messages of the core that came in one piece: send on as many of the first as are plain calls; how many."""
-        return go_together(self.session, self, many, self._most_depth)
+        return go_together(self.session, self, many, self.most_depth)
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message."""

@@ -399,6 +399,10 @@ class Peer:
         self._next_id += 1
         return self._next_id
 
+    def mint(self, count: int) -> None:
+        """So many ids after the last one are in use."""
+        self._next_id += count
+
     def notify(self, message: bytes, method: str) -> None:
         """Send a notification, written whole."""
         if self.link is not None:

@@ -183,7 +183,7 @@ class Seat:
     def _left(self, call: Call, reply: Reply | None) -> None:
         """A call has left one of the connections; `reply` is what it ended with, if anything."""
         session = call.session
-        if reply is None and len(self.peers) == 1 and not self._queues and not session.asks.held:
+        if reply is None and self.is_simple(session):
             return
         peer = call.peer
         if peer is not None:
@@ -200,6 +200,10 @@ class Seat:
             self._place()
         if len(self.peers) > 1:
             self._look_for_spares()
+
+    def is_simple(self, session: Session) -> bool:
+        """Whether nothing follows from a call's leaving its connection: there is one, and nobody waits for it."""
+        return len(self.peers) == 1 and not self._queues and not session.asks.held
 
     def _place(self) -> None:
         """Send on what has waited for a connection, as far as there are some."""

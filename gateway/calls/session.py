@@ -33,7 +33,6 @@ from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault, Outcome, unrecorded
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Hello, Id, Link, Origin, TransportError
-from transports.http_headers import says
 
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 10_000
 """How many tasks are remembered with the peer that runs them, where there are several peers."""
+TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
+"""Headers of a request that go with it to a peer, beside those that mirror arguments."""
 STATELESS_IDLE_S = 1800.0
 """How long a session whose cores come and go (stateless HTTP) is kept for the next one."""
 
@@ -70,7 +71,7 @@ class Session:
         """What extensions have hooks for; None where there is none."""
         self.is_straight = False
         self.answers_straight = False
-        """Whether nobody but `results` looks at what tools answer, also where calls could not go straight."""
+        """Whether results are passed on as they are, also where calls could not go straight."""
         self.choose_way()
         self.max_in_flight = self.config.limits.max_in_flight_per_session
         self.owners: dict[str, str] = {}
@@ -126,16 +127,18 @@ class Session:
         if self.hooked is None and any(seat.is_pi for seat in self.seats.values()):
             _ = self.hooks
         hooked = self.hooked
-        self.is_straight = self.plain and (hooked is None or not hooked.minds_calls)
-        self.answers_straight = hooked is None or not hooked.minds_results
-        self._same = "same" if self.answers_straight and self.results is None else "checked"
+        self.is_straight = self.plain and self.results is None and (hooked is None or not hooked.minds_calls)
+        looked_at = self.results is not None or (hooked is not None and hooked.minds_results)
+        self._same = "checked" if looked_at else "same"
+        self.answers_straight = not looked_at
 
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection of the core."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        core = Core(self, link, hello)
+        make: type[Core] = getattr(self.tap, "make_core", Core)
+        core = make(self, link, hello)
         self.cores.append(core)
         return core
 
@@ -178,7 +181,7 @@ class Session:
         """One request of the core."""
         try:
             if (
-                (origin is None or origin.is_plain)
+                origin is None
                 and envelope.method == "tools/call"
                 and (
                     goes_straight(self, core, data, envelope)
@@ -330,7 +333,9 @@ class Session:
             call.level = meta.log_level
             call.capabilities = meta.capabilities
         if request.origin is not None and request.origin.headers:
-            call.headers = tuple(header for header in request.origin.headers if says(header[0]))
+            call.headers = tuple(
+                h for h in request.origin.headers if h[0].startswith("mcp-param-") or h[0] in TRACE_HEADERS
+            )
         core.open[request.id] = request.call = call
         return call
 

@@ -16,7 +16,6 @@ from gateway.calls.call import Call, Reply
 from gateway.protocol import mcp
 from gateway.protocol.errors import unkept, unrecorded
 from gateway.protocol.jsonrpc import EMPTY, BadMessage, Envelope, scan
-from transports.base import Stamp
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
@@ -67,7 +66,7 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     ):
         return False
     params = envelope.params
-    name = _name_of(data, params)
+    name = name_of(data, params)
     if name is None:
         return False
     tap = session.tap
@@ -78,8 +77,6 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     ours = peer.next_id()
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
     call.deadline = tap.at + peer.timeout_ns
-    if session.results is not None:
-        call.shape = "checked"
     calls[id_] = call  # pyright: ignore[reportArgumentType]
     peer.pending[ours] = call
     peer.calls += 1
@@ -109,7 +106,7 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
         id_, params = envelope.id, envelope.params
         if kind != "request" or envelope.method != "tools/call" or id_ in calls or id_ in fresh:
             break
-        name = _name_of(data, params)
+        name = name_of(data, params)
         if name is None:
             break
         fresh[id_] = data, params, name  # pyright: ignore[reportArgumentType] - what shows as a request at once has a number
@@ -121,34 +118,31 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
     if seq < 0:
         return 0
     deadline = tap.at + peer.timeout_ns
-    is_checked = session.results is not None
     out: list[bytes] = []
     for id_, (_, params, name) in fresh.items():
         ours = peer.next_id()
         call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)
         call.deadline = deadline
-        if is_checked:
-            call.shape = "checked"
         calls[id_] = pending[ours] = call
         seq += 1
         out.append(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
-    _send_all(peer.link, out)  # pyright: ignore[reportArgumentType] - a plain peer has one
+    send_all(peer.link, out)  # pyright: ignore[reportArgumentType] - a plain peer has one
     peer.calls += len(fresh)
     peer.delivered = seq - 1
     return len(fresh)
 
 
-def _send_all(link: Link, messages: list[bytes]) -> None:
+def send_all(link: Link, messages: list[bytes]) -> None:
     """Send messages one after the other, in one go where the link can do that."""
-    send_all: Callable[[list[bytes]], None] | None = getattr(link, "send_all", None)
-    if send_all is not None:
-        send_all(messages)
+    at_once: Callable[[list[bytes]], None] | None = getattr(link, "send_all", None)
+    if at_once is not None:
+        at_once(messages)
         return
     for message in messages:
         link.send(message)
 
 
-def _name_of(data: bytes, params: msgspec.Raw) -> str | None:
+def name_of(data: bytes, params: msgspec.Raw) -> str | None:
     """What a call names; None where its params are no such, or say more about the call than that."""
     try:
         plain = _read_plain(params)
@@ -161,8 +155,7 @@ def _name_of(data: bytes, params: msgspec.Raw) -> str | None:
 
 def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
     """Whether a result is passed on as it is, to a core that waits for nothing else."""
-    shape = call.shape
-    if call.method != "tools/call" or call.then is not None or (shape != "same" and shape != "checked"):
+    if call.method != "tools/call" or call.shape != "same" or call.then is not None:
         return False
     core = call.core
     core_id = call.core_id
@@ -173,18 +166,12 @@ def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
         or core_id.__class__ is not int
         or core.open.get(core_id) is not call  # pyright: ignore[reportArgumentType]
         or core.leaving is not None
+        or core.link.stamped
         or not peer.is_plain
         or envelope.jsonrpc != "2.0"
         # Where there is one peer, nobody has to remember whose task it is.
         or (session.only is None and data.find(b'"taskId"') >= 0)
-        or (shape == "checked" and _breaks_promise(session, peer, call, envelope))
     )
-
-
-def _breaks_promise(session: Session, peer: Peer, call: Call, envelope: Envelope) -> bool:
-    """Whether a result is not what its tool's schema promises, where that is looked at."""
-    results = session.results
-    return results is not None and results.complaint(peer.name, call.name, envelope.result) != ""
 
 
 def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
@@ -205,9 +192,7 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         return True
     del core.open[core_id]
     core.delivered = seq
-    link = core.link
-    message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
-    link.send(message, Stamp(kind="response", id=core_id) if link.stamped else None)
+    core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result))
     if (left := peer.on_left) is not None:
         left(call, None)
     return True
@@ -232,7 +217,7 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
         elif call.core is not core:
             break
         fresh[id_] = call, data, envelope.result  # pyright: ignore[reportArgumentType] - as above
-    if core is None or len(fresh) < 2 or core.link.stamped:
+    if core is None or len(fresh) < 2:
         return 0
     session = core.session
     rows = [(data, id_, call.seq, "") for id_, (call, data, _) in fresh.items()]
@@ -246,7 +231,7 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
         del pending[id_], core.open[core_id]
         out.append(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, result))
     core.delivered = seq + len(fresh) - 1
-    _send_all(core.link, out)
+    send_all(core.link, out)
     if (left := peer.on_left) is not None:
         for call, _, _ in fresh.values():
             try:

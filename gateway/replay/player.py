@@ -24,7 +24,7 @@ from recordings.divergence import Divergence, DivergenceClass, Given, Near
 from recordings.errors import RecordingError
 from recordings.form import Form, form_of
 from recordings.gate import Gate, Strength
-from recordings.matching import Live, Match, Matcher, Miss, Recorded
+from recordings.matching import Line, Live, Match, Matcher, Miss, Recorded
 from recordings.profile import consumption
 from recordings.script import LISTEN, Arrival, Delivery
 
@@ -174,6 +174,26 @@ class Player:
             return one
         self._take(one, found, wanted)
         return one
+
+    def line_of(self, peer: str, method: str, name: str, params: bytes) -> Line | None:
+        """The recorded requests that a live one of the core, without a lane, is one after the other, as they come.
+
+        None where `asked` may find another one, or rename values.
+        """
+        form = self._known.live_forms.form(method, name or None, self._redact(params), peer=peer)
+        return self._matcher.line_of(Live(peer, "", method, name, form))
+
+    def takes(self, one: Recorded) -> None:
+        """A live request is the recorded one that was the next of its line: as `asked`, whose steps these are."""
+        one.used = True
+        self._now = max(self._now, one.at)
+        self.gate.happened(one.seq)
+
+    def enter(self, one: Asked) -> None:
+        """A request that was taken so is not answered at once: keep what became of it, as `asked` does."""
+        self._asked[one.live] = one
+        if one.recorded is not None:
+            self._live_of[one.recorded] = one.live
 
     def _made_for(self, wanted: Live, parent: int) -> Match | None:
         """The request that the gateway made by itself for the same request of the core, of all that are equal to it."""
@@ -490,6 +510,11 @@ class Player:
         return Act(answer=one, message=jsonrpc.error(None, self._not_recorded(one, miss)))
 
     # -- what is to be done --------------------------------------------------------------------------------------
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to do beside deliveries."""
+        return bool(self._acts)
 
     def take(self) -> Act | None:
         """The next thing to do, or None. A delivery counts as made once `delivered` says so."""

@@ -5,7 +5,8 @@ Owns which frames concern a player. Records nothing itself.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
@@ -14,22 +15,39 @@ from gateway.replay.player import Asked
 from gateway.replay.playing import Playing
 from gateway.replay.rewire import read_head, under_id
 from gateway.replay.shelf import Said, Seating
+from gateway.replay.straight import PlayedCore, StraightPlay
 from recordings.frame import HOP
 from recordings.header import PeerFacts
-from transports.base import Id
+from transports.base import Hello, Id, Link
+
+if TYPE_CHECKING:
+    from gateway.calls.session import Session
 
 
 class PlayerTap:
     """A tap that lets a player see every frame of its session. Implements `calls.ports.Tap`."""
 
-    def __init__(self, tap: Tap, playing: Playing, seating: Seating | None = None) -> None:
-        """`seating` is given where a session has to find its recording among several."""
+    def __init__(
+        self,
+        tap: Tap,
+        playing: Playing,
+        seating: Seating | None = None,
+        *,
+        generation: Callable[[], int] = int,
+    ) -> None:
+        """`seating` is given where a session has to find its recording among several. `generation` changes whenever
+        there is more that is a secret."""
         self._tap = tap
         self.playing = playing
         self._seating = seating
+        self.straight = StraightPlay(playing, tap, seating, generation)
         self.accepting = tap.accepting
         self.must_keep = tap.must_keep
         self.at = 0
+
+    def make_core(self, session: Session, link: Link, hello: Hello) -> PlayedCore:
+        """Return a connection of the core, whose plain calls go straight."""
+        return PlayedCore(session, link, hello, self.straight)
 
     def now(self) -> int:
         """Return monotonic nanoseconds since the session's start."""

@@ -23,7 +23,7 @@ from gateway.replay.player import Act, Asked, Player, failing
 from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
 from recordings.errors import RecordingError
 from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
-from transports.base import Id, Origin, Stamp, TransportError
+from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.call import Call
@@ -131,6 +131,45 @@ class Playing:
             yield
         finally:
             self.is_unrecorded = False
+
+    # -- the straight way ---------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is due, held back, waited for or to be broken: what comes now goes the long way."""
+        return bool(
+            self._is_due
+            or self._timer is not None
+            or self._held is not None
+            or self._stuck
+            or self._pace
+            or self.is_over
+            or self.is_unrecorded
+            or self.faults is not None
+            or self.player.has_more
+        )
+
+    def plays(self, link: Link) -> bool:
+        """Whether a peer is played here."""
+        return link.__class__ is ScriptedLink
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Have it called once whoever calls has returned."""
+        self._loop.call_soon(call)
+
+    def stir(self) -> None:
+        """Something has happened, and what follows from it is done by whoever says so."""
+        self._is_quiet = False
+
+    def entered(self, live: int, link: Link | None, wire: Id) -> None:
+        """A request is at its peer without having been sent there."""
+        assert isinstance(link, ScriptedLink)
+        self._sent[live] = link, wire
+
+    def go_on(self, act: Act | None) -> None:
+        """Do what is due, and before it what was taken already."""
+        self._held = act
+        self._pump()
 
     # -- the exchange's side -----------------------------------------------------------------------------------
 

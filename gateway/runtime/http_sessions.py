@@ -58,22 +58,14 @@ class Sessions:
     @contextmanager
     def busy(self, session: SessionLink) -> Generator[None]:
         """Hold a session while a request of it is served; without another one it will have ended in time."""
-        self.hold(session)
+        session.busy += 1
+        self._silent.pop(session.id, None)
         try:
             yield
         finally:
-            self.release(session)
-
-    def hold(self, session: SessionLink) -> None:
-        """A request of the session is served from now on."""
-        session.busy += 1
-        self._silent.pop(session.id, None)
-
-    def release(self, session: SessionLink) -> None:
-        """It is served."""
-        session.busy -= 1
-        if not session.busy and not session.over:
-            self._rest(session)
+            session.busy -= 1
+            if not session.busy and not session.over:
+                self._rest(session)
 
     def close(self) -> None:
         """End every session."""

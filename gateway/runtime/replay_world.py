@@ -119,7 +119,7 @@ class ReplayWorld(World):
         playing.on_fault = partial(_report, loop)
         playing.on_divert = partial(self._divert, playing)
         self._services[playing] = {}
-        return PlayerTap(inner, playing, seating)
+        return PlayerTap(inner, playing, seating, generation=lambda: self.redactor.generation)
 
     def _player(self, book: Book) -> Player:
         script = book.recollection.script

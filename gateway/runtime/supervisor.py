@@ -18,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.runtime.processes import MARK, Owner, read_stat
+from gateway.runtime.processes import MARK, Owner
 from gateway.runtime.spawning import PeerSpec, explain, find_program
 from gateway.runtime.stderr import StderrLine, StderrTap
 from gateway.runtime.tether import (
@@ -147,13 +147,6 @@ class PeerProcess:
     def keeper_pid(self) -> int | None:
         """The keeper's pid; None without one."""
         return self._tether.keeper_pid if isinstance(self._tether, KeptTether) else None
-
-    @property
-    def runs(self) -> bool:
-        """Whether the process itself runs, as far as the system says: that it has ended may be told a little later."""
-        stat = read_stat(self.pid)
-        # A system without /proc knows of no process, of us neither.
-        return self.exit is None and (read_stat(os.getpid()) is None if stat is None else stat.alive)
 
     @property
     def gone(self) -> bool:

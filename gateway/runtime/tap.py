@@ -65,8 +65,8 @@ class NullTap:
 
     accepting = True
     must_keep = False
-    unsuspected = False
-    """Whether the redactor has looked at the body of the last plain frame and suspects nothing in it."""
+    counts_only = True
+    """What a frame says is not looked at."""
 
     def __init__(self, *, on_close: Callable[[], None] | None = None) -> None:
         self.at = 0
@@ -133,9 +133,6 @@ class RecordingTap:
         self._redactor = recorder.redactor
         self._rules = -1
         self._append = recorder.append_encoded
-        self._has_redactor = recorder.redactor is not None
-        self.unsuspected = False
-        """As `NullTap` has it."""
         self._barrier = recorder.durability == "barrier"
         self.must_keep = self._barrier and not recorder.serves
         self._quick_bytes = BLOB_BYTES
@@ -224,7 +221,6 @@ class RecordingTap:
         """Record a message of which nothing more is to be said, as most are: a third of the cost of `record`."""
         # A number is looked for in a third of the time that bytes take.
         if len(body) >= self._quick_bytes or NEWLINE in body:
-            self.unsuspected = False
             return self.record(
                 kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name
             )
@@ -246,7 +242,7 @@ class RecordingTap:
         # What is called is an attribute: looked up for itself it costs half as much as in the call.
         append = self._append
         try:
-            self.unsuspected = append(frame, seen, seq, at)
+            append(frame, seen, seq, at)
             if self._barrier:
                 self._hold(kind, way)
         except RecordingError as fault:
@@ -322,7 +318,6 @@ class RecordingTap:
             return -1
         self.at = at
         self._next = seq
-        self.unsuspected = self._has_redactor
         return first
 
     def _missing(self, fault: RecordingError) -> int:

@@ -45,10 +45,6 @@ class Kept:
     def passed(self, kind: str) -> None:
         self.kinds.append(kind)
 
-    plain = None
-
-    def renewed(self) -> None: ...
-
     def finish(self, missed: int) -> None:
         self.missed = missed
 

@@ -1,0 +1,314 @@
+"""The straight way of a replay against the long one: the same bytes, frames and account, whatever was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.calls.core_state import Core
+from gateway.calls.exchange import Exchange
+from gateway.calls.ports import Tap
+from gateway.config.model import Config, LimitsConfig
+from gateway.config.peer import PeerConfig
+from gateway.config.recorded import config_of
+from gateway.replay.account import account
+from gateway.replay.player import Player
+from gateway.replay.player_tap import PlayerTap
+from gateway.replay.recollection import Recollection
+from gateway.replay.stage import GatheringTap
+from gateway.replay.straight import PlayedCore, StraightPlay
+from recordings.divergence import Report
+from recordings.frame import Frame
+from recordings.gate import Strength
+from recordings.profile import BUILT_IN
+from recordings.script import Held, Script
+from tests.gateway.replay.reenact import ENDLESS_S, PlayedStage
+from tests.gateway.replay.scene import LEGACY, End, Message, Scene, Service, WoundClock
+from transports.base import Hello
+
+UUIDS = [f"{n}b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed" for n in range(3)]
+LEVELS = ("info", "error")
+
+
+class GatheringTogether(GatheringTap):
+    """As a recorder takes frames that came together."""
+
+    def together(
+        self, kind: str, way: str, peer: str, after: int | None, method: str,
+        rows: Sequence[tuple[bytes, int, int | None, str]],
+    ) -> int:  # fmt: skip
+        if after is None:
+            return -1
+        seqs = [
+            self.plain(kind, way, body, peer, id_, re, after, method, name) for body, id_, re, name in rows
+        ]
+        return seqs[0]
+
+
+class Watched(StraightPlay):
+    """A straight way that counts the reads that went it, or is closed."""
+
+    is_open = True
+    went = 0
+
+    def answers(self, core: Core, many: Sequence[bytes]) -> bool:
+        went = self.is_open and super().answers(core, many)
+        self.went += went
+        return went
+
+
+class WatchedStage(PlayedStage):
+    """A stage whose tap takes frames together, or only counts them, and whose straight way is watched."""
+
+    counts_only = False
+    watched: Watched
+
+    def tap(self, hello: Hello) -> Tap:
+        inner = GatheringTogether(self._clock, self.frames.append)
+        if self.counts_only:
+            vars(inner)["counts_only"] = True
+        tap = PlayerTap(inner, self.playing)
+        tap.straight = self.watched = Watched(self.playing, inner)
+        return tap
+
+
+def message(id_: Any, method: str, **params: Any) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+
+
+def call(id_: Any, **params: Any) -> bytes:
+    return message(id_, "tools/call", **({"name": "t0"} | params))
+
+
+Said: TypeAlias = Callable[[int, int], bytes]
+WORDS: dict[str, Said] = {
+    "call": lambda id_, n: call(id_, arguments={"n": n % 3}),
+    "no arguments": lambda id_, n: call(id_),
+    "spelt otherwise": lambda id_, n: (
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"arguments":{"n": %d},"name":"t0"}}'
+        % (id_, n % 3)
+    ),
+    "odd name": lambda id_, n: call(id_, name="t9"),
+    "value": lambda id_, n: call(id_, arguments={"session": UUIDS[n % 3]}),
+    "token": lambda id_, n: call(id_, arguments={"n": n % 3}, _meta={"progressToken": f"k{id_}"}),
+    "lane": lambda id_, n: call(id_, arguments={"n": n % 3}, _meta={"io.tieline/lane": "a"}),
+    "text id": lambda id_, n: call(f"s{id_}", arguments={"n": n % 3}),
+    "again": lambda id_, n: call(max(id_ - 1, 0), arguments={"n": n % 3}),
+    "list": lambda id_, n: message(id_, "tools/list"),
+    "level": lambda id_, n: message(id_, "logging/setLevel", level=LEVELS[n % 2]),
+    "notice": lambda id_, n: b'{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}',
+    "cancel": lambda id_, n: (
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
+        % max(id_ - 1 - n, 0)
+    ),
+    "zeros": lambda id_, n: call(id_).replace(b'"id":', b'"id":0'),
+    "damaged": lambda id_, n: call(id_)[:-1],
+}
+"""What a core says, under an id of its own, and with a number to make something of."""
+PLAIN = ("call", "call", "call", "no arguments", "spelt otherwise")
+SAID = (*PLAIN, *PLAIN, *WORDS)
+told = st.sampled_from(
+    ["result", "result", "result", "error", "progress", "notice", "question", "task", "twice"]
+)
+"""What a peer does when it is its turn: with `a`, for which of the calls."""
+word = st.tuples(st.sampled_from(SAID), st.integers(0, 5))
+read = st.lists(word, min_size=1, max_size=6)
+plain_read = st.lists(st.tuples(st.sampled_from(PLAIN), st.integers(0, 2)), min_size=1, max_size=6)
+answers = st.lists(st.tuples(told, st.integers(0, 5)), max_size=8)
+recorded_turns = st.lists(st.tuples(st.one_of(plain_read, read), answers), max_size=6)
+live_reads = st.lists(st.one_of(plain_read, plain_read, read), max_size=8)
+
+
+def greet(scene: Scene) -> int:
+    core = scene.connect()
+    params: Message = {
+        "protocolVersion": LEGACY,
+        "capabilities": {"roots": {}},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    scene.core_says(core, message(0, "initialize", **params))
+    scene.core_says(core, b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    return core
+
+
+def recorded(turns: Any, *, limit: int = 100, is_whole: bool = True) -> Scene:
+    """A session: reads of a core, and after each what its peer has done."""
+    config = Config(
+        peers={"a": msgspec.convert({"command": ["x"]}, PeerConfig)},
+        limits=LimitsConfig(max_in_flight_per_session=limit),
+    )
+    service = Service("a", "legacy", stamped=False, pages=1)
+    scene = Scene(config, [service], era="legacy", http=False)
+    core = greet(scene)
+    id_ = 1
+    for words, told_then in turns:
+        for what, pick in words:
+            scene.core_says(core, WORDS[what](id_, pick))
+            id_ += 1
+        scene.settle()
+        for how, which in told_then:
+            tell(service, how, which)
+            scene.settle()
+    if is_whole:
+        scene.hang_up(core)
+    return scene
+
+
+def tell(service: Service, how: str, which: int) -> None:
+    wire = service.wires[-1]
+    if how == "notice" or not service.asked:
+        wire.says({"method": "notifications/message", "params": {"level": "error", "data": which}})
+        return
+    one = service.asked[which % len(service.asked)]
+    id_ = one.message["id"]
+    if how == "question":
+        wire.says({"id": f"q{service.count}", "method": "roots/list", "params": {}})
+    elif how == "progress":
+        meta: Message = one.message.get("params", {}).get("_meta", {})
+        params = {"progressToken": meta.get("progressToken", id_), "progress": which}
+        wire.says({"method": "notifications/progress", "params": params})
+    else:
+        service.asked.remove(one)
+        result = service.answer_of(one.message)
+        if how == "error":
+            wire.says({"id": id_, "error": {"code": -32000, "message": f"no {which}"}})
+        else:
+            session = one.message.get("params", {}).get("arguments", {}).get("session", "")
+            more = {"task": {"taskId": "t"}} if how == "task" else {"said": session}
+            wire.says({"id": id_, "result": result | more})
+            if how == "twice":
+                wire.says({"id": id_, "result": result | more})
+
+
+class Played(NamedTuple):
+    """What has come of a replay."""
+
+    said: list[bytes]
+    frames: list[Frame]
+    report: Report
+    minted: list[tuple[int, int]]
+
+
+def play(
+    scene: Scene, reads: Any, *, strength: Strength, is_straight: bool, counts: bool = False, ids: int = 1
+) -> tuple[Played, int]:
+    """Play a recording to a core that says these; what came of it, and how many reads went straight."""
+    config, _ = config_of(scene.header.settings, ["a"])
+    config = msgspec.structs.replace(config, limits=scene.config.limits)
+    player = Player(Recollection(Script(Held(scene.frames), BUILT_IN)), strength=strength)
+    clock = WoundClock()
+    stage = WatchedStage(clock, player, config)
+    stage.counts_only = counts
+    exchange = Exchange(config, stage, version="1")
+    said: list[bytes] = []
+    core = exchange.accept(End(said.append), Hello(transport="stdio", remote="again"))
+    assert isinstance(core, PlayedCore)
+    stage.watched.is_open = is_straight
+
+    def says(*messages: bytes) -> None:
+        rest = core.together(messages) if len(messages) > 1 else 0
+        for each in messages[rest:]:
+            core.message(each)
+        while stage.loop.soon:
+            stage.loop.soon.popleft()()
+
+    client: Message = {"name": "c", "version": "1"}
+    says(message(0, "initialize", protocolVersion=LEGACY, capabilities={"roots": {}}, clientInfo=client))
+    says(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    id_ = ids
+    for words in reads:
+        messages: list[bytes] = []
+        for what, pick in words:
+            messages.append(WORDS[what](id_, pick))
+            id_ += 1
+        says(*messages)
+        while clock.next_due is not None and clock.next_due <= clock.now + int(0.01e9):
+            clock.wind(clock.next_due)
+            says()
+    until = clock.now + int(4 * ENDLESS_S * 1e9)
+    while clock.next_due is not None and clock.next_due < until:
+        clock.wind(clock.next_due)
+        says()
+    peers = [peer for seat in exchange.sessions[0].seats.values() for peer in seat.peers]
+    minted = [(peer.last_id, peer.calls) for peer in peers]
+    core.closed(None)
+    frames = [] if counts else [msgspec.structs.replace(frame, at=0) for frame in stage.frames]
+    return Played(said, frames, account(player), minted), stage.watched.went
+
+
+@pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
+@settings(max_examples=60, deadline=None)
+@given(turns=recorded_turns, reads=live_reads, ids=st.integers(1, 3))
+def test_both_ways_of_a_replay_say_record_and_account_for_the_same(
+    strength: Strength, turns: Any, reads: Any, ids: int
+) -> None:
+    scene = recorded(turns)
+    again, _ = play(scene, reads, strength=strength, is_straight=True, ids=ids)
+    assert again == play(scene, reads, strength=strength, is_straight=False, ids=ids)[0]
+
+
+@pytest.mark.parametrize("strength", ["lockstep", "causal"])
+@settings(max_examples=40, deadline=None)
+@given(turns=recorded_turns)
+def test_a_core_that_does_the_same_again_is_told_the_same_by_both_ways_recorded_or_not(
+    strength: Strength, turns: Any
+) -> None:
+    scene = recorded(turns)
+    reads = [words for words, _ in turns]
+    long, _ = play(scene, reads, strength=strength, is_straight=False)
+    again, _ = play(scene, reads, strength=strength, is_straight=True)
+    assert again == long
+    unrecorded, _ = play(scene, reads, strength=strength, is_straight=True, counts=True)
+    assert unrecorded == long._replace(frames=[])
+
+
+CALL, TWO = [("call", 0)], [("call", 0), ("call", 1)]
+DONE = [("result", 0)] * 6
+
+
+@pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
+def test_plain_calls_do_go_straight_alone_and_together(strength: Strength) -> None:
+    reads: Any = [CALL, TWO, CALL * 6, CALL]
+    scene = recorded([(words, DONE) for words in reads])
+    # What is one call too many is told by the long way.
+    for more in ([], [CALL]):
+        assert play(scene, [*reads, *more], strength=strength, is_straight=True)[1] == 4
+
+
+def test_calls_that_were_answered_later_in_the_recording_wait_for_it_on_the_long_way() -> None:
+    scene = recorded([(CALL, []), (CALL, DONE), (TWO, [("result", 1)]), (CALL, DONE)])
+    reads: Any = [CALL, CALL, TWO, CALL]
+    for strength in ("lockstep", "causal"):
+        again, straight = play(scene, reads, strength=strength, is_straight=True)
+        assert again == play(scene, reads, strength=strength, is_straight=False)[0]
+        assert straight
+        assert again.report.divergences == ()
+
+
+def test_an_answer_that_came_twice_comes_twice_again() -> None:
+    scene = recorded([(CALL, [("twice", 0)]), (CALL, [("twice", 0)]), (CALL, DONE)])
+    for strength in ("lockstep", "causal"):
+        again, _ = play(scene, [CALL] * 3, strength=strength, is_straight=True)
+        assert again == play(scene, [CALL] * 3, strength=strength, is_straight=False)[0]
+        assert len([frame for frame in again.frames if "duplicate" in frame.flags]) == 2
+
+
+def test_a_call_that_nobody_had_answered_when_the_recording_ended_is_told_so_at_once() -> None:
+    scene = recorded([(CALL, DONE), (CALL, [])], is_whole=False)
+    again, _ = play(scene, [CALL, CALL], strength="lockstep", is_straight=True)
+    assert again == play(scene, [CALL, CALL], strength="lockstep", is_straight=False)[0]
+    assert b"the recording ends before" in again.said[-1]
+
+
+def test_more_calls_at_once_than_are_allowed_are_refused_as_on_the_long_way() -> None:
+    scene = recorded([(CALL, DONE)] * 6, limit=3)
+    reads: Any = [CALL, CALL * 4, TWO]
+    again, straight = play(scene, reads, strength="lockstep", is_straight=True)
+    assert again == play(scene, reads, strength="lockstep", is_straight=False)[0]
+    assert any(b'"error"' in said for said in again.said)
+    assert straight
