@@ -94,6 +94,9 @@ class _Reading:
             self.questions[row.seq] = Question(row.seq, row.method or "")
         elif is_answer and row.way == ">peer" and row.re in self.questions:
             self.questions[row.re].is_refused = True
+        elif row.kind == "drop" and row.re is not None:
+            # A hook had its result until nobody waited for that any more: the core was never given it.
+            self.answers.pop(row.re, None)
         elif is_answer and row.way in ("peer>", ">core") and row.re is not None:
             self.answers.setdefault(row.re, row.seq)
             self._answered[row.re] = None

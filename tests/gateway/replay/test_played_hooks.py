@@ -57,7 +57,7 @@ def answered(frames: list[Frame]) -> list[str]:
 
 
 @pytest.mark.timeout(240)
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None)
 @given(
     hooked_plans(("call", "call", "answer", "hook", "late"), least=1, most=20),
     st.integers(0, 2),
@@ -132,7 +132,7 @@ def test_a_core_that_takes_a_call_back_sooner_has_what_came_of_it_before_that(is
 
 
 @pytest.mark.timeout(240)
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None)
 @given(hooked_plans((*HOSTED, "call", "answer"), least=5, most=20), st.integers(0, 99))
 def test_host_calls_in_the_course_of_hooks_meet_the_decisions_and_the_answers_that_they_met(
     plan: HookedPlan, seed: int

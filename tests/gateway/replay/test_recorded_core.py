@@ -230,6 +230,17 @@ def test_a_question_is_not_waited_for_once_its_call_is_answered() -> None:
     assert core.is_done
 
 
+def test_nobody_waits_for_a_result_that_its_core_was_never_given() -> None:
+    """The hook of an extension still had it when the core left."""
+    session = Session()
+    call = session.asks(1, "a")
+    session.answers(call, 1)
+    session.frame("drop", "inside", {}, re=call)
+    core = session.start()
+    assert session.advance(core) == [1]
+    assert (core.awaited, core.is_done) == ([], True)
+
+
 def test_a_handle_of_this_run_stands_in_the_place_of_the_recorded_one() -> None:
     session = Session()
     request = session.asks(1, "open")
