@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from gateway.bench import exact, further, instructions, turns
+from gateway.bench import exact, floors, further, instructions, turns
 from gateway.bench.budgets import BudgetFile, Finding, broken, hold
 from gateway.bench.exact import MissingError
 from gateway.bench.setup import EVERYTHING, Setup
@@ -93,7 +93,9 @@ PROBES = (
 FURTHER_PROBES = (
     Probe("calls of 64 KiB", ("large-us", "large-ratio", "everything-large-us"), further.large, 1),
     Probe("hooks", ("hooks-100-us", "asked-us"), further.hooks, 1),
-    Probe("forwarding of bytes", ("forwarding-ratio",), further.forwarding, 1),
+    Probe("forwarding of bytes", ("forwarding-ratio",), floors.forwarding, 1),
+    Probe("a gateway in C", ("c-ratio",), floors.in_c, 1),
+    Probe("forwarding by the kernel", ("splice-ratio",), floors.splicing, 1),
     Probe("replayed calls a second", ("replay-calls-per-s",), further.replaying, 1),
     Probe("starts", ("start-ms", "start-ratio"), further.starting, 1),
     Probe("opening of recordings", ("opening-ms", "opening-ratio"), further.opening, 1),

@@ -1,4 +1,4 @@
-"""Figures that goals speak of and no budget holds: large bodies, hundreds of hooks, starts, rates, bare forwarding.
+"""Figures that goals speak of and no budget holds: large bodies, hundreds of hooks, starts, rates.
 
 Each function starts what it needs and returns its figures; sides of one figure take turns in one run, on one
 processor.
@@ -16,7 +16,7 @@ from msgspec import Raw
 from gateway.bench.client import call_of
 from gateway.bench.probes import starts
 from gateway.bench.setup import EVERYTHING, Setup
-from gateway.bench.sides import ECHO, PYTHON, Sides
+from gateway.bench.sides import Sides
 from gateway.bench.turns import BURST, BURSTS, CALLS, IN_FLIGHT, WARM_UP, Times, pinned, replayed
 from recordings.frame import Frame
 from recordings.lookup import open_lookup
@@ -27,10 +27,10 @@ LARGE = 65536
 HOOKS = 100
 STARTS = 5
 FEW, MANY = 1_000, 20_000
-FORWARD = Path(__file__).with_name("forward.py")
 
 
-def _take_turns(every: Iterable[Times], rounds: int) -> None:
+def take_turns(every: Iterable[Times], rounds: int) -> None:
+    """So many rounds of every side, in turn."""
     for _ in range(rounds):
         for times in every:
             times.round(CALLS)
@@ -43,7 +43,7 @@ def large() -> dict[str, float]:
         with_schema = Times(sides.direct(EVERYTHING), size=LARGE)
         record = Times(sides.gateway(Setup()), size=LARGE)
         everything = Times(sides.gateway(EVERYTHING), size=LARGE)
-        _take_turns((direct, with_schema, record, everything), 25)
+        take_turns((direct, with_schema, record, everything), 25)
     added = record.best(0.5) - direct.best(0.5)
     return {
         "large-us": added,
@@ -58,22 +58,11 @@ def hooks() -> dict[str, float]:
         one = Times(sides.gateway(Setup(hooks=1)))
         many = Times(sides.gateway(Setup(hooks=HOOKS)))
         asked = Times(sides.gateway(Setup(asked=1)))
-        _take_turns((one, many, asked), 40)
+        take_turns((one, many, asked), 40)
     return {
         "hooks-100-us": many.best(0.5) - one.best(0.5),
         "asked-us": asked.best(0.5) - one.best(0.5),
     }
-
-
-def forwarding() -> dict[str, float]:
-    """A gateway that records nothing, over a program that forwards bytes unread."""
-    with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides, pinned():
-        direct = Times(sides.direct(Setup()))
-        bare = Times(sides.command("forward", [*PYTHON, str(FORWARD), *PYTHON, str(ECHO)]))
-        passing = Times(sides.gateway(Setup(recording=False)))
-        _take_turns((direct, bare, passing), 40)
-    base = direct.best(0.5)
-    return {"forwarding-ratio": (passing.best(0.5) - base) / (bare.best(0.5) - base)}
 
 
 def replaying() -> dict[str, float]:

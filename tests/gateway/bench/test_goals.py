@@ -21,12 +21,11 @@ def judged(figures: dict[str, float], skipped: dict[str, str] | None = None) -> 
     return {each.name: each for each in judge(figures, skipped or {})}
 
 
-def test_there_are_eighteen_and_each_is_met_by_what_is_wanted_or_says_why_not() -> None:
+def test_there_are_eighteen_and_each_is_met_by_what_is_wanted() -> None:
     found = judged(MET)
 
     assert list(found) == [f"G{number}" for number in range(1, 19)]
-    assert {name for name, each in found.items() if each.verdict != "met"} == {"G4"}
-    assert [part.told for part in found["G4"].parts] == ["needs a gateway in C with the same duties"]
+    assert {each.verdict for each in found.values()} == {"met"}
     assert [part.told for part in found["G18"].parts] == ["held by tests/processes/test_killed_gateways.py"]
 
 
