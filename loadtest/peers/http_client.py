@@ -17,8 +17,8 @@ import httpx2
 Message = dict[str, Any]
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 CAPABILITIES: Message = {"elicitation": {"form": {}}, "roots": {}, "sampling": {}}
-PUSHED_S = 0.2
-"""How long the stream for what a server pushes is given to open."""
+OPENED_S = 2.0
+"""How long the stream for what a server pushes is given to open; some servers say nothing before they push."""
 
 
 def greeting() -> Message:
@@ -33,7 +33,7 @@ class HttpClient:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._http = httpx2.AsyncClient(timeout=httpx2.Timeout(30.0, connect=5.0), trust_env=False)
+        self._http = httpx2.AsyncClient(timeout=httpx2.Timeout(60.0, connect=20.0), trust_env=False)
         self._headers = dict(HEADERS)
         self._pushed: asyncio.Task[None] | None = None
         self._next = 1000
@@ -50,11 +50,13 @@ class HttpClient:
             await self.close()
             raise ConnectionError(f"no handshake: {str(answer)[:200]}")
         await self.tell("notifications/initialized", {})
-        self._pushed = asyncio.create_task(self._listen())
-        await asyncio.sleep(PUSHED_S)
+        opened = asyncio.Event()
+        self._pushed = asyncio.create_task(self._listen(opened))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(opened.wait(), OPENED_S)
 
     async def ask(
-        self, method: str, params: Message, *, id_: int | str | None = None, within: float = 8.0
+        self, method: str, params: Message, *, id_: int | str | None = None, within: float = 20.0
     ) -> Message:
         """Send a request and return its answer; `{"http": status}` for another one, `{}` for none in time."""
         if id_ is None:
@@ -112,14 +114,17 @@ class HttpClient:
         is_answer = isinstance(found, dict) and "error" in found and _is_same(found.get("id"), message["id"])  # pyright: ignore[reportUnknownMemberType]
         return {**found, "http": status} if is_answer else {"http": status}
 
-    async def _listen(self) -> None:
+    async def _listen(self, opened: asyncio.Event) -> None:
         headers = {**self._headers, "accept": "text/event-stream"}
-        timeout = httpx2.Timeout(None, connect=5.0)
-        with contextlib.suppress(httpx2.HTTPError):
+        timeout = httpx2.Timeout(None, connect=20.0)
+        try:
             async with self._http.stream("GET", self._url, headers=headers, timeout=timeout) as response:
+                opened.set()
                 if response.status_code == 200:
                     async for found in events(response):
                         await self._take(found)
+        except httpx2.HTTPError:
+            opened.set()
 
     async def _take(self, message: Message) -> None:
         self.messages.append(message)

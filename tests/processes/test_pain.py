@@ -103,7 +103,7 @@ class StdioClient:
         return self.raw.messages
 
     async def ask(
-        self, method: str, params: Message, *, id_: int | str | None = None, within: float = 8.0
+        self, method: str, params: Message, *, id_: int | str | None = None, within: float = PATIENCE_S
     ) -> Message:
         _, future = self.raw.start(method, params, id_=next(self._count) if id_ is None else id_)
         loop = asyncio.get_running_loop()
@@ -200,11 +200,8 @@ class HttpStage:
 
 
 async def gone(pids: list[int]) -> bool:
-    for _ in range(100):
-        if not any(map(kit.is_alive, pids)):
-            return True
-        await asyncio.sleep(0.05)
-    return False
+    await eventually(lambda: not any(map(kit.is_alive, pids)), "the end of the gateway")
+    return True
 
 
 @asynccontextmanager
