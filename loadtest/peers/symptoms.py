@@ -219,9 +219,7 @@ def heard(stage: Stage) -> list[Message]:
 def calls_of(stage: Stage, name: str) -> list[Message]:
     """The calls of a tool that the server has got."""
     return [
-        one
-        for one in heard(stage)
-        if one.get("method") == "tools/call" and one["params"].get("name") == name
+        one for one in heard(stage) if one.get("method") == "tools/call" and one["params"].get("name") == name
     ]
 
 

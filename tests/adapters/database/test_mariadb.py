@@ -139,7 +139,7 @@ def busy(socket: str) -> int:
 
 async def idle(socket: str) -> None:
     """Wait until the server runs nothing of the adapter's, which a statement that goes on keeps it from for ever."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while await asyncio.to_thread(busy, socket):
             await asyncio.sleep(0.01)
 
