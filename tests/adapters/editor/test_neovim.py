@@ -372,9 +372,10 @@ def test_an_editor_of_our_own_is_started_and_leaves_nothing_behind(tmp_path: Pat
         app, table = build("1", Root(str(tmp_path)))
         table.editor = Neovim(Root(str(tmp_path)), table.happened, command=[NVIM, "--clean"])
         async with app.testing("pi") as ext:
+            before = set(psutil.Process().children())
             await ext.call("open_file", path="a.txt")
             assert (await ext.call("open_files")).data["files"][0]["active"] is True
-            [child] = psutil.Process().children()
+            [child] = set(psutil.Process().children()) - before
             assert (await ext.call("open_file", path="../x")).code == "denied"
         assert not child.is_running()
 
