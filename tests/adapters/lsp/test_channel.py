@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from adapters import kit
+from adapters.lsp import channel as channels
 from adapters.lsp.channel import MAX_BODY_BYTES, Ended, ProcessChannel
 from tests.adapters.kit_client import run as bounded
 
@@ -41,9 +42,16 @@ async def started(script: str) -> tuple[ProcessChannel, Notes]:
     return await ProcessChannel.open([sys.executable, "-Sc", script], "/", notes), notes
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How a program ends by itself is seen, however long a busy machine takes for it."""
+    monkeypatch.setattr(channels, "GRACE_S", 30.0)
+
+
 ECHO = "import sys\nwhile data := sys.stdin.buffer.read1(65536): sys.stdout.buffer.write(data); sys.stdout.flush()"
 
 
+@pytest.mark.usefixtures("patient")
 def test_messages_go_there_and_back_and_the_end_is_told_once() -> None:
     async def work() -> None:
         channel, notes = await started(ECHO)
@@ -56,6 +64,7 @@ def test_messages_go_there_and_back_and_the_end_is_told_once() -> None:
     run(work())
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_program_that_fails_at_once_is_told_with_its_last_words() -> None:
     async def work() -> None:
         script = "import sys\nfor n in range(9000): print('line', n, file=sys.stderr)\nsys.exit(3)"
