@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.runtime import processes
 from gateway.runtime.processes import MARK, Owner, every_process, send_signal, sweep
 from gateway.runtime.tether import keeper_works
 from tests.gateway.runtime.process_kit import PATIENCE_S, is_alive
@@ -25,10 +26,18 @@ pytestmark = pytest.mark.skipif(not keeper_works(), reason="needs Linux with /pr
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.fixture
+def namespace(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A namespace of the test's own: every gateway that starts on this machine meanwhile sweeps the real one."""
+    mine = f"test {os.getpid()}"
+    monkeypatch.setattr(processes, "_namespace", lambda: mine)
+    return mine
+
+
 @contextmanager
-def victim(mode: str, keeper: str) -> Generator[subprocess.Popen[bytes]]:
+def victim(mode: str, keeper: str, namespace: str = "") -> Generator[subprocess.Popen[bytes]]:
     """Run a small gateway; afterwards everything with its mark is ended, whatever the test found."""
-    command = [sys.executable, "-m", "tests.gateway.runtime.victim", mode, keeper]
+    command = [sys.executable, "-m", "tests.gateway.runtime.victim", mode, keeper, namespace]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         try:
             yield process
@@ -83,8 +92,8 @@ def test_no_moment_of_starting_and_stopping_is_a_bad_one_to_be_killed_at() -> No
             wait_until(lambda g=gateway: marked_by(g.pid) == [], "the end of all it started")
 
 
-def test_what_a_killed_gateway_left_without_keepers_is_swept_at_the_next_start() -> None:
-    with victim("family", "bare") as gateway:
+def test_what_a_killed_gateway_left_without_keepers_is_swept_at_the_next_start(namespace: str) -> None:
+    with victim("family", "bare", namespace) as gateway:
         family = family_of(gateway)
         assert not set(family.values()) & {process.pid for process in sweep().killed}
         gateway.kill()
@@ -95,8 +104,8 @@ def test_what_a_killed_gateway_left_without_keepers_is_swept_at_the_next_start()
         assert not any(map(is_alive, family.values()))
 
 
-def test_a_zombie_gateway_counts_as_gone() -> None:
-    with victim("family", "bare") as gateway:
+def test_a_zombie_gateway_counts_as_gone(namespace: str) -> None:
+    with victim("family", "bare", namespace) as gateway:
         family = family_of(gateway)
         gateway.kill()
         os.waitid(os.P_PID, gateway.pid, os.WEXITED | os.WNOWAIT)
@@ -112,6 +121,7 @@ def dead_owner() -> Owner:
 
 
 @pytest.mark.parametrize("what", ["no mark", "living owner", "another namespace", "foreign mark"])
+@pytest.mark.usefixtures("namespace")
 def test_a_sweep_leaves_alone_what_is_not_ours(what: str) -> None:
     gone = dead_owner()
     assert not gone.alive
@@ -126,6 +136,7 @@ def test_a_sweep_leaves_alone_what_is_not_ours(what: str) -> None:
         assert process.poll() is None
 
 
+@pytest.mark.usefixtures("namespace")
 def test_a_sweep_ends_what_a_gone_gateway_marked() -> None:
     mark = dead_owner().mark()
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, env={MARK: mark}) as process:

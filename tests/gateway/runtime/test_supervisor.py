@@ -164,7 +164,7 @@ class TestStopping:
     @both_ways
     def test_one_that_heeds_the_end_of_its_input_ends_by_it(self, keeper: bool) -> None:
         async def main() -> None:
-            process = await PeerProcess.start(spec("/bin/cat", keeper=keeper), Listener())
+            process = await PeerProcess.start(spec("/bin/cat", keeper=keeper, grace_s=PATIENCE_S), Listener())
             report = await process.stop()
             assert (report.stage, report.left) == ("stdin", ())
             assert report.exit is not None
@@ -319,11 +319,10 @@ class TestStopping:
             others = children_of_ours()
             threads = threading.active_count()
             for _ in range(5):
-                processes = [
-                    await PeerProcess.start(spec("/bin/cat", keeper=keeper), Listener()) for _ in range(10)
-                ]
+                patient = spec("/bin/cat", keeper=keeper, grace_s=PATIENCE_S)
+                processes = [await PeerProcess.start(patient, Listener()) for _ in range(10)]
                 assert threading.active_count() == threads
-                reports = await stop_all(processes)
+                reports = await stop_all(processes, bound_s=PATIENCE_S)
                 assert {report.stage for report in reports.values()} == {"stdin"}
             assert open_descriptors() == before
             assert children_of_ours(but=others) == []
