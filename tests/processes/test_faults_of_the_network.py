@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from websockets.http11 import Request, Response
 
 from tests.processes.fault_kit import check_answers, comes_back, faulty_house, kinds_of
 from tests.processes.gateway_kit import (
+    PATIENCE_S,
     Message,
     echo,
     eventually,
@@ -110,7 +111,12 @@ def test_a_bad_http_answer_fails_one_call(
 
     async def main() -> None:
         async with scripted(script) as server:
-            settings = {"url": server.url, "call_timeout_s": 1.0, "limits": {"max_message_bytes": 100_000}}
+            deadline = 1.0 if reason == "deadline" else PATIENCE_S
+            settings = {
+                "url": server.url,
+                "call_timeout_s": deadline,
+                "limits": {"max_message_bytes": 100_000},
+            }
             async with faulty_house(tmp_path, settings) as (here, core):
                 await comes_back(core)
                 answer = await core.tool("bad__fault")
@@ -166,18 +172,21 @@ def test_a_stream_that_is_cut_is_resumed_where_the_server_offers_it(tmp_path: Pa
     run(main())
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@contextmanager
+def nobody_at() -> Generator[int]:
+    """A port at which nobody listens, held so that nobody else does meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @pytest.mark.parametrize("scheme", ["http", "ws"])
 def test_a_peer_that_nobody_serves_is_refused_without_sending(scheme: str, tmp_path: Path) -> None:
     async def main() -> None:
-        peer = {"url": f"{scheme}://127.0.0.1:{free_port()}/mcp", "start_timeout_s": 5.0}
-        async with faulty_house(tmp_path, peer) as (_, core):
-            data = told(await core.tool("bad__echo", text="x"))
+        with nobody_at() as port:
+            peer = {"url": f"{scheme}://127.0.0.1:{port}/mcp", "start_timeout_s": 5.0}
+            async with faulty_house(tmp_path, peer) as (_, core):
+                data = told(await core.tool("bad__echo", text="x"))
             assert (data["code"], data["outcome"]) == ("io", "not_sent")
             assert data["reason"] == "refused"
 
