@@ -38,6 +38,7 @@ from transports.base import Acceptor, Hello, Link, Receiver, TransportError
 from transports.lines import LineLink
 
 if TYPE_CHECKING:
+    from gateway.runtime.ahead import Ahead
     from gateway.runtime.control import GatewayStatus
     from gateway.runtime.reports import PeerReport
     from gateway.runtime.verifying import Verifying
@@ -334,13 +335,19 @@ class Gateway:
             await self.telemetry.close()
 
 
-async def serve(config: Config, options: ServeOptions, make_world: MakeWorld = World) -> int:
-    """Run a gateway until its stdio core leaves or a signal ends it; return the exit code."""
+async def serve(
+    config: Config, options: ServeOptions, make_world: MakeWorld = World, *, ahead: Ahead | None = None
+) -> int:
+    """Run a gateway until its stdio core leaves or a signal ends it; return the exit code.
+
+    `ahead` are processes of peers that have been started already; what is not taken stays the caller's.
+    """
     from gateway.runtime.upkeep import Upkeep, no_ready_file
 
     try:
         no_ready_file(options.ready_file)
         gateway = Gateway(config, options, make_world)
+        gateway.world.ahead = ahead
         gateway.world.need_recordings()
     except (AcceptedError, ConfigError, RecordingError) as fault:
         tell(f"error: {fault}")

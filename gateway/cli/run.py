@@ -12,6 +12,8 @@ from gateway.config import Config, ServeOptions
 if TYPE_CHECKING:
     import typer
 
+    from gateway.runtime.ahead import Ahead
+
 _FLAGS = ("--stdio", "--watch", "--extensions", "--ui", "--insecure-loopback")
 _VALUES = ("--ready-file", "--record")
 
@@ -124,10 +126,21 @@ def run_gateway(config: Config, options: ServeOptions) -> int:
     if (options.stdio or config.listen.uses_stdio) and sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("Waiting for an agent on stdin: this command is meant to be started by one.\n")
         sys.stderr.write("Add `[listen.http]` to serve agents over HTTP. Ctrl-D ends.\n")
-    from gateway.cli.loop import run
-    from gateway.serve import serve
-
+    ahead = _begun(config) if options.stdio else None
     try:
-        return run(serve(config, options))
+        from gateway.cli.loop import run
+        from gateway.serve import serve
+
+        return run(serve(config, options, ahead=ahead))
     except KeyboardInterrupt:
         return 0
+    finally:
+        if ahead is not None:
+            ahead.close()
+
+
+def _begun(config: Config) -> "Ahead":
+    """Start the servers that the agent is going to need: they start while the gateway is loaded."""
+    from gateway.runtime.ahead import Ahead
+
+    return Ahead(config)

@@ -166,7 +166,10 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     version: Annotated[ProtocolVersion | None, Meta(description="Protocol version to insist on.")] = None
     start: Annotated[
         Literal["lazy", "eager"],
-        Meta(description="Start when first needed, or as soon as an agent greets the gateway."),
+        Meta(
+            description="Start when first needed, or as soon as an agent greets the gateway, which a gateway on stdio "
+            "does not wait for. The only peer is `eager`."
+        ),
     ] = "lazy"
     scope: Annotated[
         Literal["session", "shared"], Meta(description="One connection a session, or one for all sessions.")

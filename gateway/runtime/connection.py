@@ -7,7 +7,6 @@ When to try again is decided by `calls.restart`; what a broken connection means 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +19,13 @@ from gateway.calls.restart import RestartMachine, RestartPolicy
 from gateway.protocol.errors import Fault
 from gateway.runtime.bounds import link_limits
 from gateway.runtime.dialing import dial
-from gateway.runtime.spawning import PeerSpec
+from gateway.runtime.spawning import spec_of
 from gateway.runtime.stderr import StderrLine
 from gateway.runtime.supervisor import Exit, PeerProcess, last_words
-from gateway.runtime.tether import ProcessLimits
 from transports.base import Limits, Link, TransportError
 from transports.stdio import connect_pipes
 
 if TYPE_CHECKING:
-    from gateway.config.peer import PeerConfig
     from gateway.runtime.world import World
 
 EXIT_WAIT_S = 0.5
@@ -187,8 +184,9 @@ class Connection:
         spec = replace(spec_of(config), echo=self._world.echo)
         process = self._world.warm.take(self._peer.name, spec, life)
         if process is None:
+            begun = self._world.ahead.take(self._peer.name, spec) if self._world.ahead is not None else None
             try:
-                process = await PeerProcess.start(spec, life)
+                process = await PeerProcess.start(spec, life, begun=begun)
             except TransportError as fault:
                 self._peer.note("spawn", {"error": fault.reason, "message": fault.message})
                 raise
@@ -378,22 +376,6 @@ class Connection:
 
 def _nothing(*_: object, **__: object) -> None:
     """Stand in for a receiver that is not to hear any more."""
-
-
-def spec_of(config: PeerConfig) -> PeerSpec:
-    """Return how to start a peer's process."""
-    return PeerSpec(
-        command=tuple(config.command),
-        environment=config.environment(os.environ),
-        directory=config.cwd,
-        grace_s=config.stop_grace_s,
-        limits=ProcessLimits(
-            memory_bytes=config.limits.memory_bytes,
-            cpu_s=config.limits.cpu_s,
-            processes=config.limits.processes,
-            open_files=config.limits.open_files,
-        ),
-    )
 
 
 def _exit_facts(how: Exit) -> dict[str, object]:

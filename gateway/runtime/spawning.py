@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gateway.runtime.tether import ProcessLimits
+from gateway.config.peer import PeerConfig
 from transports.base import TransportError
 
 _COMES_WITH = {
@@ -21,6 +21,31 @@ _COMES_WITH = {
     "bunx": "Bun", "bun": "Bun", "docker": "Docker", "pipx": "pipx",
 }  # fmt: skip
 _BLANKS = "it holds blanks: give program and arguments as separate items of the list"
+
+
+class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a peer may take. None follows the system."""
+
+    memory_bytes: int | None = None
+    """Memory of each process (RLIMIT_DATA: an address-space limit would stop every V8 from starting)."""
+    cpu_s: int | None = None
+    """Processor seconds of each process (RLIMIT_CPU): SIGXCPU, a second later SIGKILL."""
+    open_files: int | None = None
+    """Open files of each process (RLIMIT_NOFILE)."""
+    processes: int | None = None
+    """Descendants of the peer at one time, itself counted. The keeper looks five times a second and ends the
+    peer above it. (RLIMIT_NPROC counts all processes of the user, and does not bind root.)"""
+
+    def rlimits(self) -> dict[str, tuple[int, int]]:
+        """Soft and hard value by the name of the RLIMIT constant."""
+        limits: dict[str, tuple[int, int]] = {}
+        if self.memory_bytes is not None:
+            limits["DATA"] = (self.memory_bytes, self.memory_bytes)
+        if self.cpu_s is not None:
+            limits["CPU"] = (self.cpu_s, self.cpu_s + 1)
+        if self.open_files is not None:
+            limits["NOFILE"] = (self.open_files, self.open_files)
+        return limits
 
 
 class PeerSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +82,22 @@ class SpawnError(TransportError):
         """Say what is wrong and what to do; `message` says the former alone."""
         hint = self.details["hint"]
         return f"{self.message}: {hint}" if hint else self.message
+
+
+def spec_of(config: PeerConfig) -> PeerSpec:
+    """Return how to start a peer's process."""
+    return PeerSpec(
+        command=tuple(config.command),
+        environment=config.environment(os.environ),
+        directory=config.cwd,
+        grace_s=config.stop_grace_s,
+        limits=ProcessLimits(
+            memory_bytes=config.limits.memory_bytes,
+            cpu_s=config.limits.cpu_s,
+            processes=config.limits.processes,
+            open_files=config.limits.open_files,
+        ),
+    )
 
 
 def find_program(spec: PeerSpec) -> str:

@@ -18,18 +18,11 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.runtime.processes import MARK, Owner
-from gateway.runtime.spawning import PeerSpec, explain, find_program
+from gateway.runtime.keeping import Begun, Launch, begin, keeper_works, start_keeper
+from gateway.runtime.processes import Owner
+from gateway.runtime.spawning import PeerSpec, ProcessLimits, explain, find_program
 from gateway.runtime.stderr import StderrLine, StderrTap
-from gateway.runtime.tether import (
-    KEEPER_START_S,
-    BareTether,
-    KeptTether,
-    Launch,
-    ProcessLimits,
-    Tether,
-    keeper_works,
-)
+from gateway.runtime.tether import KEEPER_START_S, BareTether, KeptTether, Tether
 
 LINGER_S = 0.5
 """What others of the tree get after the peer itself ended, before SIGTERM, and again before SIGKILL."""
@@ -126,16 +119,25 @@ class PeerProcess:
         """The value of `TIELINE_OWNER` in the environment of all of its tree."""
 
     @classmethod
-    async def start(cls, spec: PeerSpec, listener: PeerListener, owner: Owner | None = None) -> PeerProcess:
+    async def start(
+        cls,
+        spec: PeerSpec,
+        listener: PeerListener,
+        owner: Owner | None = None,
+        *,
+        begun: Begun | None = None,
+    ) -> PeerProcess:
         """Start the program; returns once the system has accepted it, not once it is ready to serve.
+
+        `begun` is a start of the same spec that was made ahead.
 
         Raises:
             SpawnError: it could not be started; nothing is left of the attempt.
         """
-        executable = find_program(spec)
+        executable = begun.executable if begun is not None else find_program(spec)
         process = cls(spec, listener)
-        process.mark = (owner or Owner.this_process()).mark()
-        await process._spawn(executable)
+        process.mark = begun.mark if begun is not None else (owner or Owner.this_process()).mark()
+        await process._spawn(executable, begun)
         return process
 
     @property
@@ -224,37 +226,25 @@ class PeerProcess:
                 await self._gone.wait()
         return self._gone.is_set()
 
-    async def _spawn(self, executable: str) -> None:
-        stdin_read, stdin_write = os.pipe()
-        stdout_read, stdout_write = os.pipe()
-        stderr_read, stderr_write = os.pipe()
-        theirs = (stdin_read, stdout_write, stderr_write)
-        self._pipes = [stdout_read, stdin_write]
+    async def _spawn(self, executable: str, begun: Begun | None) -> None:
+        tether: KeptTether | BareTether
         try:
-            for end in self._pipes:
-                os.set_blocking(end, False)
-            launch = Launch(
-                executable=executable, command=self._spec.command,
-                environment={**self._spec.environment, MARK: self.mark},
-                directory=self._spec.directory, limits=self._spec.limits, mark=self.mark,
-                stdin=stdin_read, stdout=stdout_write, stderr=stderr_write,
-            )  # fmt: skip
-            tether = self._launch(launch)
+            if begun is not None:
+                pipes, tether = begun.pipes, KeptTether(begun.kept, self.mark, self)
+            elif self._spec.keeper and keeper_works():
+                pipes, kept = begin(self._spec, executable, self.mark, start_keeper)
+                tether = KeptTether(kept, self.mark, self)
+            else:
+                pipes, tether = begin(self._spec, executable, self.mark, self._bare)
         except (OSError, ValueError) as fault:
-            os.close(stderr_read)
-            self._close_pipes()
             raise explain(self._spec, executable, fault) from fault
-        finally:
-            for end in theirs:
-                os.close(end)
-        self._stderr = StderrTap(stderr_read, self._listener.stderr, self._spec.echo)
+        self._pipes = [pipes.stdout, pipes.stdin]
+        self._stderr = StderrTap(pipes.stderr, self._listener.stderr, self._spec.echo)
         self._tether = tether
         if isinstance(tether, KeptTether):
             await self._await_keeper(tether, executable)
 
-    def _launch(self, launch: Launch) -> KeptTether | BareTether:
-        if self._spec.keeper and keeper_works():
-            return KeptTether(launch, self)
+    def _bare(self, launch: Launch) -> BareTether:
         if threading.current_thread() is not threading.main_thread():
             # A program that asks to die with its parent (PDEATHSIG) dies with the thread that spawned it.
             raise OSError(errno.ENOTSUP, "without a keeper it can be started from the main thread alone")

@@ -1,6 +1,6 @@
 """How a started process is held: through a keeper, or bare.
 
-Owns spawning, learning how the process ended, and reaching every member of its tree with a signal. Does not
+Owns learning how the process ended, and reaching every member of its tree with a signal. Does not
 decide when to signal: `supervisor` does. Nothing here takes a thread: ends are seen through pidfds on the
 event loop, since asyncio's own child watcher of Python 3.11 takes a thread for each child.
 """
@@ -12,67 +12,20 @@ import contextlib
 import errno
 import os
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
-
+from gateway.runtime.keeping import Kept, Launch
 from gateway.runtime.processes import ProcessId, living, read_stat, send_signal, tree
+from gateway.runtime.spawning import ProcessLimits
 
-KEEPER_DIRECTORY = str(Path(__file__).parent)
-# Imported rather than run as a script, so that its compiled form is used: 2 ms of every start.
-KEEPER_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); import keeper; del sys.path[0]; "
-    "sys.exit(keeper.main(sys.argv))"
-)
 KEEPER_START_S = 10.0
 RETRY_S = 0.01
 GIVE_UP_S = 10.0
 POLL_S = 0.1
 """How often a process is looked at where the system has no pidfd."""
-
-
-class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a peer may take. None follows the system."""
-
-    memory_bytes: int | None = None
-    """Memory of each process (RLIMIT_DATA: an address-space limit would stop every V8 from starting)."""
-    cpu_s: int | None = None
-    """Processor seconds of each process (RLIMIT_CPU): SIGXCPU, a second later SIGKILL."""
-    open_files: int | None = None
-    """Open files of each process (RLIMIT_NOFILE)."""
-    processes: int | None = None
-    """Descendants of the peer at one time, itself counted. The keeper looks five times a second and ends the
-    peer above it. (RLIMIT_NPROC counts all processes of the user, and does not bind root.)"""
-
-    def rlimits(self) -> dict[str, tuple[int, int]]:
-        """Soft and hard value by the name of the RLIMIT constant."""
-        limits: dict[str, tuple[int, int]] = {}
-        if self.memory_bytes is not None:
-            limits["DATA"] = (self.memory_bytes, self.memory_bytes)
-        if self.cpu_s is not None:
-            limits["CPU"] = (self.cpu_s, self.cpu_s + 1)
-        if self.open_files is not None:
-            limits["NOFILE"] = (self.open_files, self.open_files)
-        return limits
-
-
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that starting takes. The descriptors are the peer's ends and stay the caller's to close."""
-
-    executable: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    directory: str | None
-    limits: ProcessLimits
-    mark: str
-    stdin: int
-    stdout: int
-    stderr: int
 
 
 class TetherEvents(Protocol):
@@ -108,17 +61,6 @@ class Tether(Protocol):
         ...
 
 
-def keeper_works() -> bool:
-    """Whether this system can run keepers."""
-    pid = os.getpid()
-    return (
-        sys.platform == "linux"
-        and bool(sys.executable)
-        and hasattr(os, "pidfd_open")
-        and os.path.exists(f"/proc/{pid}/task/{pid}/children")
-    )
-
-
 class _Ending:
     """Calls back when a child of ours has ended, without reaping it."""
 
@@ -151,14 +93,10 @@ class _Ending:
 class KeptTether:
     """A process under a keeper, which see."""
 
-    def __init__(self, launch: Launch, events: TetherEvents) -> None:
-        """Start the keeper; `started` tells how that went.
-
-        Raises:
-            OSError: it could not be spawned.
-        """
+    def __init__(self, kept: Kept, mark: str, events: TetherEvents) -> None:
+        """Take over a keeper that has been started; `started` tells how it went for the peer."""
         self._events = events
-        self._mark = launch.mark
+        self._mark = mark
         self._loop = asyncio.get_running_loop()
         self.started: asyncio.Future[int] = self._loop.create_future()
         self._process: ProcessId | None = None
@@ -166,24 +104,8 @@ class KeptTether:
         self._ended = False
         self._left: tuple[int, ...] = ()
         self._buffer = b""
-        limits = launch.limits.rlimits()
-        if launch.limits.processes is not None:
-            limits["TREE"] = (launch.limits.processes, launch.limits.processes)
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            self._keeper = subprocess.Popen(
-                [
-                    sys.executable, "-S", "-E", "-I", "-c", KEEPER_BOOT, KEEPER_DIRECTORY,
-                    str(theirs.fileno()), str(os.getpid()),
-                    ",".join(f"{name}={soft}:{hard}" for name, (soft, hard) in limits.items()),
-                    launch.executable, *launch.command,
-                ],
-                stdin=launch.stdin, stdout=launch.stdout, stderr=launch.stderr,
-                cwd=launch.directory, env=dict(launch.environment),
-                pass_fds=(theirs.fileno(),), start_new_session=True,
-            )  # fmt: skip
-            os.set_blocking(ours.fileno(), False)
-            self._control: int | None = ours.detach()
+        self._keeper = kept.keeper
+        self._control: int | None = kept.control
         self._loop.add_reader(self._control, self._read)
         _Ending(self._keeper.pid, self._keeper_ended)
 

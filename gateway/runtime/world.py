@@ -30,11 +30,12 @@ from gateway.config.peer import OAuthConfig, PeerConfig
 from gateway.config.places import sessions_dir, state_dir, usual_roots
 from gateway.config.recorded import settings_of
 from gateway.protocol import mcp
-from gateway.runtime.connection import Connection, spec_of
+from gateway.runtime.connection import Connection
 from gateway.runtime.observed import ObservedTap, Watch
 from gateway.runtime.peer_news import PeerNews
 from gateway.runtime.redactor import make_redactor
 from gateway.runtime.refusing import RefusingTap
+from gateway.runtime.spawning import spec_of
 from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.runtime.warm import Warm
 from recordings.errors import RecordingError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
     from gateway.calls.ports import Authority, Keeper, Served, Terminal
     from gateway.calls.session import Session
+    from gateway.runtime.ahead import Ahead
     from gateway.runtime.host.authority import Authorities
     from gateway.runtime.host.identity import Programs
     from gateway.runtime.host.serving import Desk
@@ -72,6 +74,8 @@ class World:
         self._key = secrets.token_bytes(32)
         self.redactor = make_redactor(config, state_dir())
         self.warm = Warm()
+        self.ahead: Ahead | None = None
+        """Processes that were started before there was a loop, for the one agent of this gateway."""
         self.is_transparent = False
         """Whether the gateway stands before one peer as if it were not there; a replay has to know."""
         self.screen: TerminalScreen | None = None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.config.options import ServeOptions
-from gateway.runtime.tether import keeper_works
+from gateway.runtime.keeping import keeper_works
 from recordings.store import open_recording
 from tests.processes.fault_kit import check_answers, comes_back
 from tests.processes.gateway_kit import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.runtime.tether import keeper_works
+from gateway.runtime.keeping import keeper_works
 from recordings.store import Recording, open_recording
 from tests.processes.fault_kit import check_answers
 from tests.processes.gateway_kit import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.runtime.tether import keeper_works
+from gateway.runtime.keeping import keeper_works
 from tests.processes.fault_kit import check_answers
 from tests.processes.gateway_kit import eventually, marked_by, peak_memory, program, run, text_of
 

@@ -52,7 +52,7 @@ import httpx2
 import psutil
 import pytest
 
-from gateway.runtime.tether import keeper_works
+from gateway.runtime.keeping import keeper_works
 from loadtest.peers.http_client import HEADERS, HttpClient, greeting
 from loadtest.peers.symptoms import SERVER, SYMPTOMS, Client, Symptom
 from tests.processes import gateway_kit as kit

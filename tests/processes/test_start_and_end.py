@@ -6,12 +6,15 @@ import json
 import os
 import socket
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes.gateway_kit import PATIENCE_S, TIELINE, echo, program, toml_of
+from tests.processes.gateway_kit import PATIENCE_S, TIELINE, echo, is_alive, marked_by, program, toml_of
 
 
 def started(directory: Path, *options: str, **sections: Any) -> subprocess.CompletedProcess[str]:
@@ -87,3 +90,55 @@ def test_the_ready_file_of_another_gateway_is_left_alone(tmp_path: Path) -> None
         (tmp_path / "ready.json").write_text('{"pid": 1}')
     assert gateway.process.returncode == 0
     assert (tmp_path / "ready.json").exists()
+
+
+def server_that_tells(directory: Path) -> dict[str, Any]:
+    """A server that says in a file which process it is, and has to be ended: it does not end with its input."""
+    code = "import os, time; open('.pid', 'w').write(str(os.getpid())); os.rename('.pid', 'pid'); time.sleep(600)"
+    return {"command": [sys.executable, "-S", "-c", code], "cwd": str(directory)}
+
+
+def test_the_one_server_of_an_agent_is_started_before_the_agent_greets_and_does_not_outlive_a_kill(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tieline.toml").write_text(toml_of({"one": server_that_tells(tmp_path)}))
+    gateway = subprocess.Popen(
+        [*TIELINE, "run", "tieline.toml", "--stdio"],
+        cwd=tmp_path,
+        env={**os.environ, "TIELINE_STATE_DIR": str(tmp_path / "state")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        assert_soon((tmp_path / "pid").exists)
+        server = int((tmp_path / "pid").read_text())
+        assert is_alive(server)
+    finally:
+        gateway.kill()
+        gateway.wait()
+        assert gateway.stdin is not None
+        gateway.stdin.close()
+
+    assert_soon(lambda: not is_alive(server))
+
+
+def test_a_gateway_that_cannot_start_leaves_no_server_that_it_has_started_ahead(tmp_path: Path) -> None:
+    (tmp_path / "recordings").touch()
+    (tmp_path / "tieline.toml").write_text(toml_of({"one": server_that_tells(tmp_path)}))
+    gateway = subprocess.Popen(
+        [*TIELINE, "run", "tieline.toml", "--stdio", "--record", "recordings"],
+        cwd=tmp_path,
+        env={**os.environ, "TIELINE_STATE_DIR": str(tmp_path / "state")},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    assert gateway.wait(PATIENCE_S) == 3
+    assert marked_by(gateway.pid) == []
+
+
+def assert_soon(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it has not come about"
+        time.sleep(0.01)

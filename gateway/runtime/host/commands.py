@@ -20,10 +20,10 @@ from gateway.policy.paths import PathError
 from gateway.runtime.host.base import HostFault, Work, bad_params
 from gateway.runtime.host.beneath import LOOK, OUTSIDE
 from gateway.runtime.host.files import kind_of, shown
-from gateway.runtime.spawning import PeerSpec, SpawnError
+from gateway.runtime.keeping import keeper_works
+from gateway.runtime.spawning import PeerSpec, ProcessLimits, SpawnError
 from gateway.runtime.stderr import StderrLine
 from gateway.runtime.supervisor import Exit, PeerProcess
-from gateway.runtime.tether import ProcessLimits, keeper_works
 
 READ_BYTES: Final = 64 * 1024
 HELD_BYTES: Final = 512 * 1024

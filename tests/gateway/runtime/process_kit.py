@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 import pytest
 
 from gateway.runtime.processes import every_process, read_mark, read_stat
-from gateway.runtime.spawning import PeerSpec
+from gateway.runtime.spawning import PeerSpec, ProcessLimits
 from gateway.runtime.stderr import StderrLine
 from gateway.runtime.supervisor import Exit, PeerProcess
-from gateway.runtime.tether import ProcessLimits
 
 BAD_PEER = str(Path(__file__).parents[2] / "processes" / "bad_peers" / "bad_peer.py")
 PATIENCE_S = 20.0

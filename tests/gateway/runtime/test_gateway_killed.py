@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from gateway.runtime import processes
+from gateway.runtime.keeping import keeper_works
 from gateway.runtime.processes import MARK, Owner, every_process, send_signal, sweep
-from gateway.runtime.tether import keeper_works
 from tests.gateway.runtime.process_kit import PATIENCE_S, is_alive
 from tests.processes.gateway_kit import marked_by
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.runtime.spawning import PeerSpec, SpawnError
+from gateway.runtime.keeping import keeper_works
+from gateway.runtime.spawning import PeerSpec, ProcessLimits, SpawnError
 from gateway.runtime.supervisor import PeerProcess
-from gateway.runtime.tether import ProcessLimits, keeper_works
 from tests.gateway.runtime.process_kit import (
     Listener,
     both_ways,

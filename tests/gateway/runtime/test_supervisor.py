@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.runtime.keeping import keeper_works
 from gateway.runtime.processes import MARK, Owner, every_process, read_stat
-from gateway.runtime.spawning import PeerSpec
+from gateway.runtime.spawning import PeerSpec, ProcessLimits
 from gateway.runtime.supervisor import PeerProcess, stop_all
-from gateway.runtime.tether import ProcessLimits, keeper_works
 from tests.gateway.runtime.process_kit import (
     PATIENCE_S,
     Listener,

@@ -37,7 +37,8 @@ def test_programs_are_started_by_the_tether_and_its_keeper_alone() -> None:
         )
         del found[path]
     assert found == {
-        "runtime/tether.py": ["subprocess.Popen", "subprocess.Popen"],
+        "runtime/keeping.py": ["subprocess.Popen"],
+        "runtime/tether.py": ["subprocess.Popen"],
         "runtime/keeper.py": ["os.execve", "os.fork"],
     }
 
@@ -53,6 +54,6 @@ def test_a_command_comes_from_the_configuration_or_a_host_call_alone() -> None:
                 # What makes a configuration: the reading of files, and the command line.
                 assert path.relative_to(GATEWAY).parts[0] in ("config", "cli", "bench"), path
     assert sorted(makers) == [
-        ("runtime/connection.py", "tuple(config.command)"),
         ("runtime/host/commands.py", "command"),
+        ("runtime/spawning.py", "tuple(config.command)"),
     ]

@@ -15,8 +15,8 @@ from gateway.protocol.errors import Fault
 from gateway.runtime.host.base import HostFault, serve
 from gateway.runtime.host.beneath import Folders
 from gateway.runtime.host.registry import Ports
+from gateway.runtime.keeping import keeper_works
 from gateway.runtime.processes import every_process
-from gateway.runtime.tether import keeper_works
 from tests.gateway.runtime.host.kit import Session
 from tests.gateway.runtime.process_kit import until
 
