@@ -42,6 +42,13 @@ BAD_PEER = str(HERE / "bad_peers" / "bad_peer.py")
 ECHO_PEER = str(HERE / "echo_peer.py")
 PYTHON = (sys.executable, "-S", "-E")
 TIELINE = (sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())")
+PATIENT_TIELINE = (
+    sys.executable,
+    "-c",
+    "import sys; from gateway.calls import leaving; leaving.LEAVING_S = 20.0; "
+    "from gateway.cli.main import main; sys.exit(main())",
+)
+"""With time for a server that starts on a busy machine once all was said. It ends with the last answer all the same."""
 PATIENCE_S = 25.0
 """No wait of a test is longer; only a failing one takes it."""
 LEGACY = "2025-11-25"

@@ -11,6 +11,7 @@ from websockets.asyncio.client import connect
 
 from tests.processes.gateway_kit import (
     PATIENCE_S,
+    PATIENT_TIELINE,
     TIELINE,
     Client,
     Message,
@@ -182,7 +183,7 @@ def test_a_pi_core_that_has_sent_its_last_message_still_gets_its_answers(tmp_pat
         toml_of({"good": echo()}, listen={"stdio": True, "stdio_dialect": "pi"})
     )
     call = {"call_id": "c", "name": "good__echo", "input": {"text": "late", "delay_ms": 300}}
-    command = [*TIELINE, "run", str(tmp_path / "tieline.toml"), "--stdio"]
+    command = [*PATIENT_TIELINE, "run", str(tmp_path / "tieline.toml"), "--stdio"]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, cwd=tmp_path, stdin=pipe, stdout=pipe, stderr=pipe, env=environment(tmp_path)

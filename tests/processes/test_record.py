@@ -13,6 +13,7 @@ from recordings.store import Recording, open_recording
 from tests.processes.gateway_kit import (
     ECHO_PEER,
     PATIENCE_S,
+    PATIENT_TIELINE,
     PYTHON,
     ROOT,
     TIELINE,
@@ -90,7 +91,7 @@ def test_a_server_sees_the_environment_and_the_directory_that_it_would_see_alone
     monkeypatch.setenv("ODD_VARIABLE", "seen by the server")
     monkeypatch.setenv("SOME_TOKEN", "canary-in-the-environment")
     says = f'echo "$ODD_VARIABLE, $SOME_TOKEN, $(pwd)" >&2; exec {" ".join([*PYTHON, ECHO_PEER])}'
-    command = [*TIELINE, "record", "--out", "out", "--", "sh", "-c", says]
+    command = [*PATIENT_TIELINE, "record", "--out", "out", "--", "sh", "-c", says]
     done = subprocess.run(
         command,
         cwd=tmp_path,
@@ -176,7 +177,7 @@ def test_everything_that_was_asked_before_the_end_of_input_is_answered(delay_ms:
         ),
     ]
     lines = b"".join(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in asked)
-    command = [*TIELINE, "record", "--out", str(tmp_path / "out"), "--", *PYTHON, ECHO_PEER]
+    command = [*PATIENT_TIELINE, "record", "--out", str(tmp_path / "out"), "--", *PYTHON, ECHO_PEER]
 
     done = subprocess.run(
         command, cwd=ROOT, input=lines, capture_output=True, timeout=PATIENCE_S, check=False
