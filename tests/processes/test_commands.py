@@ -105,7 +105,7 @@ def test_a_check_repeats_the_last_words_of_a_server_that_has_died_or_was_too_slo
     says = "import sys, time; print('first', file=sys.stderr); print('set API_KEY', file=sys.stderr); "
     peers: dict[str, Message] = {
         "dies": {"command": [*PYTHON, "-c", f"{says} sys.exit(7)"]},
-        "sleeps": {"command": [*PYTHON, "-c", f"{says} time.sleep(60)"], "start_timeout_s": 1.5},
+        "sleeps": {"command": [*PYTHON, "-c", f"{says} time.sleep(60)"], "start_timeout_s": 3.0},
     }
     (tmp_path / "tieline.toml").write_text(toml_of(peers))
 
@@ -116,7 +116,7 @@ def test_a_check_repeats_the_last_words_of_a_server_that_has_died_or_was_too_slo
         "dies: the server exited with code 7: set API_KEY\n  dies | first\n  dies | set API_KEY\n"
         in done.stdout
     )
-    assert "\nsleeps has not answered `initialize` within 1.5 s\n  sleeps | first\n" in done.stdout
+    assert "\nsleeps has not answered `initialize` within 3 s\n  sleeps | first\n" in done.stdout
     assert "hint: Raise `start_timeout_s` of the peer" in done.stdout
     listed = tieline(tmp_path, "tools", "list")
     assert "dies | set API_KEY" in listed.stderr

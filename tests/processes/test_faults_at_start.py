@@ -11,6 +11,7 @@ import pytest
 
 from tests.processes.fault_kit import Case, check_answer, check_answers, comes_back, faulty_house, kinds_of
 from tests.processes.gateway_kit import (
+    PATIENCE_S,
     Message,
     bad,
     bystander,
@@ -212,7 +213,9 @@ def test_secrets_in_what_a_peer_says_that_does_not_come_up_are_told_to_nobody(
     # One dies, the other one never answers the greeting.
     after = "sys.exit(1)" if exits else "sys.stdin.read()"
     code = f"import sys; print('cannot log in with {secret}', file=sys.stderr, flush=True); {after}"
-    peer: Message = {"command": [sys.executable, "-S", "-E", "-c", code], "start_timeout_s": 2.0, **RETRY}
+    # Time enough for its words, and for its end where it comes to one.
+    within = PATIENCE_S if exits else 3.0
+    peer: Message = {"command": [sys.executable, "-S", "-E", "-c", code], "start_timeout_s": within, **RETRY}
 
     async def main() -> None:
         async with house(tmp_path, {"bad": peer, "good": echo()}) as here:

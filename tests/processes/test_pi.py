@@ -9,6 +9,7 @@ import pytest
 
 from gateway.config import ConfigError, parse
 from tests.processes.gateway_kit import (
+    PATIENCE_S,
     PYTHON,
     Client,
     House,
@@ -105,14 +106,17 @@ def test_an_extension_that_dies_ends_its_call_and_lives_again(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "says"),
-    [("silent", "timeout", "has not answered"), ("version", "invalid_request", "spoken here: 1.0")],
+    ("fault", "within", "code", "says"),
+    [
+        ("silent", 1.0, "timeout", "has not answered"),
+        ("version", PATIENCE_S, "invalid_request", "spoken here: 1.0"),
+    ],
 )
 def test_an_extension_that_cannot_be_talked_to_is_told_and_others_go_on(
-    fault: str, code: str, says: str, tmp_path: Path
+    fault: str, within: float, code: str, says: str, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        peers = {"calc": extension(tmp_path, fault, start_timeout_s=1.0), "good": echo()}
+        peers = {"calc": extension(tmp_path, fault, start_timeout_s=within), "good": echo()}
         async with house(tmp_path, peers) as here:
             core = await here.core()
             assert "error" in await core.tool("calc__add", a=1, b=1)
