@@ -17,9 +17,11 @@ from transports.base import Limits, TransportError
 from transports.http_client import HttpLink
 from transports.http_common import HttpOptions, shown
 
-SMALL = HttpOptions(
+SMALL = HttpOptions(limits=Limits(message_bytes=100_000))
+HASTY = HttpOptions(
     limits=Limits(message_bytes=100_000), answer_s=0.4, body_s=0.4, ack_s=0.4, connect_s=0.4, close_s=0.4
 )
+"""For what is only known by the time that it takes."""
 
 Bad = Callable[[Seen], Awaitable[None]]
 
@@ -173,7 +175,8 @@ def test_a_bad_answer_fails_its_request_and_no_other(bad: Bad, reason: str, said
             else:
                 await bad(seen)
 
-        async with scripted(script) as server, linked(server.url, SMALL) as (link, receiver):
+        options = HASTY if reason == "timeout" else SMALL
+        async with scripted(script) as server, linked(server.url, options) as (link, receiver):
             ask(link, "bad", "tools/call", version=era, name="x")
             ask(link, "good", "good", version=era)
             fault = await receiver.fault_of("bad")
@@ -317,7 +320,7 @@ def test_a_notification_that_is_never_acknowledged_holds_up_the_rest_for_its_tim
             else:
                 await seen.gone()
 
-        async with scripted(script) as server, linked(server.url, SMALL) as (link, receiver):
+        async with scripted(script) as server, linked(server.url, HASTY) as (link, receiver):
             tell(link, "notifications/x", version=LEGACY)
             ask(link, 1, "tools/list", version=LEGACY)
             await receiver.answer(1)

@@ -95,7 +95,7 @@ def test_sessions_in_use_are_not_ended_for_new_ones() -> None:
 
 def test_a_silent_session_ends_and_one_with_an_open_stream_does_not() -> None:
     async def main() -> None:
-        async with calling(FrontOptions(idle_s=0.15)) as (caller, desk, front):
+        async with calling(FrontOptions(idle_s=1.0)) as (caller, desk, front):
             listening = await caller.begin()
             async with caller.open("GET", **listening) as (_, events):
                 await caller.begin()
