@@ -138,7 +138,8 @@ def test_a_question_that_was_not_recorded_is_refused_and_the_call_is_drift(
 
 
 def test_a_server_that_hangs_leaves_the_verification_incomplete(kept: Path, tmp_path: Path) -> None:
-    options = ("--timeout", "0.5", "--json", "--junit", "drift.xml")
+    # The others start and answer in that time, however busy the machine is.
+    options = ("--timeout", "3", "--json", "--junit", "drift.xml")
     code, said = verify(tmp_path, kept, "silent", options=options)
 
     found = json.loads(said)
@@ -151,20 +152,19 @@ def test_a_server_that_hangs_leaves_the_verification_incomplete(kept: Path, tmp_
 def test_who_waits_for_a_server_that_hangs_is_told_what_for(
     kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("gateway.runtime.verifying.TOLD_S", 0.1)
+    monkeypatch.setattr("gateway.runtime.verifying.TOLD_S", 1.0)
     monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
     command = varied(tmp_path / "live", "silent")
-    words = ["tieline", "verify", str(kept), "--timeout", "0.35", "--", *command]
+    words = ["tieline", "verify", str(kept), "--timeout", "2.5", "--", *command]
     monkeypatch.setattr(sys, "argv", [str(word) for word in words])
 
     assert main() == 2
 
     told = capfd.readouterr().err
     assert (
-        "note: 0.1 s without an answer, of 0.35 s that are waited; 1 request in flight: tools/call get"
-        in told
+        "note: 1 s without an answer, of 2.5 s that are waited; 1 request in flight: tools/call get" in told
     )
-    assert "note: 0.3 s" in told
+    assert "note: 2 s" in told
 
 
 @pytest.mark.parametrize(

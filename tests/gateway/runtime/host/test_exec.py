@@ -131,7 +131,7 @@ def test_a_command_over_its_time_is_ended_and_what_it_said_is_kept(session: Sess
 
 
 def test_a_command_that_will_not_end_is_killed(session: Session) -> None:
-    found = execute(session, "sh", "-c", "trap '' TERM; while :; do sleep 1; done", timeout=100)
+    found = execute(session, "sh", "-c", "trap '' TERM; while :; do sleep 1; done", timeout=1500)
     assert (found["code"], found["killed"]) == (137, True)
 
 
