@@ -163,8 +163,9 @@ class Recorder:
         if self._on_incomplete is not None:
             self._on_incomplete(refusal)
 
-    def append_encoded(self, payload: bytes, seen: bytes, seq: int, at: int) -> None:
-        """As `append`, for a frame that is JSON already: `payload` is what `json_of` gives for it.
+    def append_encoded(self, payload: bytes, seen: bytes, seq: int, at: int) -> bool:
+        """As `append`, for a frame that is JSON already: `payload` is what `json_of` gives for it. Returns whether the
+        redactor has looked at what is `seen` and suspects nothing.
 
         The body in it is known to be JSON without newlines, and shorter than a blob; only what is `seen` of it can be
         a secret. What is out of the ordinary (a suspicion, a block that is due, a disk that does not take it) goes
@@ -193,12 +194,13 @@ class Recorder:
                         self._at = at
                         if not self._syncer.is_dirty:
                             self._syncer.dirty()
-                        return
+                        return redactor is not None
                     with contextlib.suppress(OSError):
                         os.ftruncate(self._fd, self._size)
             finally:
                 lock.release()
         self.append(frame_of(payload))
+        return False
 
     def append_together(self, payloads: list[bytes], seen: bytes, seq: int, at: int) -> bool:
         """As `append_encoded`, for frames numbered from `seq` on, by one write; say whether that was done.

@@ -31,7 +31,8 @@ PLACEHOLDERS: Final = ("run_id", "session_id", "artifact_id", "trace_id", "span_
 
 _ABSOLUTE = re.compile(r"(?:(?<=^)|(?<=[\s\"'=(:,\[]))(?:/(?!/)|[A-Za-z]:[\\/])[^\s\"',;)\]]*")
 _NAMED = re.compile(r"(?i)api_?key|token|authorization|cookie|password|secret|private_?key|credential|bearer")
-_suspects = any_of((STEMS, rb"(?i:api_?key|private_?key|\[redacted:)"))
+suspects = any_of((STEMS, rb"(?i:api_?key|private_?key|\[redacted:)"))
+"""Whether an encoded entry may hold something that is to be redacted; never wrong the other way."""
 _encode = msgspec.json.Encoder().encode
 _COUNTS = re.compile(r"(?i)^(?:max_?|num_?|total_?)?\w*tokens$|^(?:progress|cancel)_?token$")
 
@@ -89,7 +90,7 @@ def _second(seconds: int) -> str:
 def line(entry: Entry) -> bytes:
     """Return an entry as a line with its newline, redacted."""
     encoded = _encode(entry)
-    if _suspects(encoded):
+    if suspects(encoded):
         # Most entries hold nothing of the kind, and to look into each costs more than all the rest.
         encoded = _encode(redacted(msgspec.to_builtins(entry)))
     return encoded + b"\n"

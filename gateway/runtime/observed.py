@@ -5,21 +5,32 @@ Owns nothing but that. It exists only where telemetry is configured: without, a 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
 from gateway.calls.ports import Tap
+
+Fields: TypeAlias = tuple[str, Any, int | None, str, str, bool]
+"""Of a plain frame: peer, id, `re`, method, name, and whether the redactor suspects nothing in its body."""
 
 
 class Observer(Protocol):
     """Who is shown the frames of one session. Called on the path of messages: both calls return at once."""
 
-    def put(self, item: tuple[int, int, str, str, bytes, dict[str, Any]]) -> None:
-        """A frame has been recorded: seq, at, kind, way, body, and its other fields by name."""
+    def put(self, item: tuple[int, int, str, str, bytes, dict[str, Any] | Fields]) -> None:
+        """A frame has been recorded: seq, at, kind, way, body, and other fields: by name, or those of a plain one."""
         ...
 
     def ended(self) -> None:
         """No more frames will come."""
         ...
+
+
+class Looking(Tap, Protocol):
+    """A tap that says what the redactor thinks of a plain frame's body."""
+
+    unsuspected: bool
+    """Whether it has looked at the last one and suspects nothing."""
 
 
 class Watch(Protocol):
@@ -35,7 +46,7 @@ class ObservedTap:
 
     __slots__ = ("_put", "_tap", "accepting", "at", "met", "must_keep", "now")
 
-    def __init__(self, tap: Tap, observer: Observer) -> None:
+    def __init__(self, tap: Looking, observer: Observer) -> None:
         self._tap = tap
         self._put = observer.put
         self.now = tap.now
@@ -59,11 +70,27 @@ class ObservedTap:
         after: int | None, method: str, name: str,
     ) -> int:  # fmt: skip
         """Record a plain frame, then show it."""
-        return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
+        tap = self._tap
+        seq = tap.plain(kind, way, body, peer, id, re, after, method, name)
+        at = self.at = tap.at
+        self.accepting = tap.accepting
+        if seq >= 0:
+            self._put((seq, at, kind, way, body, (peer, id, re, method, name, tap.unsuspected)))
+        return seq
 
-    def together(self, *_: Any, **__: Any) -> int:
-        """Have frames recorded one by one, so that each is shown."""
-        return -1
+    def together(
+        self, kind: str, way: str, peer: str, after: int | None, method: str,
+        rows: Sequence[tuple[bytes, int, int | None, str]],
+    ) -> int:  # fmt: skip
+        """Record plain frames by one write, then show them."""
+        tap = self._tap
+        first = tap.together(kind, way, peer, after, method, rows)
+        if first >= 0:
+            at, put, unsuspected = tap.at, self._put, tap.unsuspected
+            self.at = at
+            for seq, (body, id_, re, name) in enumerate(rows, first):
+                put((seq, at, kind, way, body, (peer, id_, re, method, name, unsuspected)))
+        return first
 
     def close(self) -> None:
         """Record nothing more."""

@@ -67,6 +67,8 @@ class NullTap:
     must_keep = False
     counts_only = True
     """What a frame says is not looked at."""
+    unsuspected = False
+    """Whether the redactor has looked at the body of the last plain frame and suspects nothing in it."""
 
     def __init__(self, *, on_close: Callable[[], None] | None = None) -> None:
         self.at = 0
@@ -133,6 +135,9 @@ class RecordingTap:
         self._redactor = recorder.redactor
         self._rules = -1
         self._append = recorder.append_encoded
+        self._has_redactor = recorder.redactor is not None
+        self.unsuspected = False
+        """As `NullTap` has it."""
         self._barrier = recorder.durability == "barrier"
         self.must_keep = self._barrier and not recorder.serves
         self._quick_bytes = BLOB_BYTES
@@ -221,6 +226,7 @@ class RecordingTap:
         """Record a message of which nothing more is to be said, as most are: a third of the cost of `record`."""
         # A number is looked for in a third of the time that bytes take.
         if len(body) >= self._quick_bytes or NEWLINE in body:
+            self.unsuspected = False
             return self.record(
                 kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name
             )
@@ -242,7 +248,7 @@ class RecordingTap:
         # What is called is an attribute: looked up for itself it costs half as much as in the call.
         append = self._append
         try:
-            append(frame, seen, seq, at)
+            self.unsuspected = append(frame, seen, seq, at)
             if self._barrier:
                 self._hold(kind, way)
         except RecordingError as fault:
@@ -318,6 +324,7 @@ class RecordingTap:
             return -1
         self.at = at
         self._next = seq
+        self.unsuspected = self._has_redactor
         return first
 
     def _missing(self, fault: RecordingError) -> int:

@@ -7,7 +7,7 @@ what is not in them cannot reach a span, a metric or a log line. Takes redacted 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -21,6 +21,10 @@ from recordings.frame import Frame
 
 BIG_BYTES: Final = 32 * 1024
 """Bodies of this size and more are not looked into on the event loop."""
+
+Fields: TypeAlias = tuple[str, Any, int | None, str, str, bool]
+"""Of a frame of which nothing more is to be said: peer, id, `re`, method, name, and whether the redactor has looked at
+its body and suspects nothing."""
 
 TOLD: Final = frozenset(
     (

@@ -32,6 +32,7 @@ from gateway.telemetry.ledger import Ledger, Writer
 from gateway.telemetry.logs import LogFiles, log_dir
 from gateway.telemetry.metrics import Metrics, Place, exposition
 from gateway.telemetry.operations import Operation, Scene, Tracker
+from gateway.telemetry.plain import PlainCalls, PlainItem
 from gateway.telemetry.pump import Pump, Redacts, Stream
 from recordings.frame import is_hop
 
@@ -71,6 +72,7 @@ class Telemetry:
         settings = config.telemetry
         started = time.time_ns()
         self._config = config
+        self.redactor = redactor
         self._tell = tell
         self._told: set[str] = set()
         self._spans: list[ReadableSpan] = []
@@ -160,13 +162,19 @@ class Telemetry:
 
     def write(self, session: str, entry: Entry) -> None:
         """An entry of the log is there."""
+        self.write_line(session, log.line(entry))
+
+    def write_line(self, session: str, line: bytes) -> None:
+        """A line of the log is there."""
         if self._bytes_in - self._bytes_out >= MOST_LINE_BYTES:
             self.lines_dropped += 1
             self._once("lines of the extension log are lost: it is not written as fast as they come")
             return
-        line = log.line(entry)
         self._bytes_in += len(line)
-        self._lines.setdefault(session, []).append(line)
+        try:
+            self._lines[session].append(line)
+        except KeyError:
+            self._lines[session] = [line]
 
     def _flush(self) -> None:
         """Hand what is ready to the thread."""
@@ -252,8 +260,15 @@ class _Teller:
             scene, on_start=self._started, on_end=self._ended, has_parts=hub.counts_operations
         )
         self._ledger: Ledger | None = None
+        self._plain: PlainCalls | None = None
+        self.plain: Callable[[PlainItem], bool] | None = None
         if hub.logs is not None:
             self._ledger = Ledger(scene, hub.writer, partial(hub.write, scene.session))
+            if not hub.counts_operations:
+                # Nobody reads metrics then.
+                write = partial(hub.write_line, scene.session)
+                self._plain = PlainCalls(scene, hub.writer, self._tracker, hub.redactor.suspects, write)
+                self.plain = self._plain.take
         hub.metrics.sessions += 1
 
     def take(self, facts: Facts) -> None:
@@ -266,6 +281,10 @@ class _Teller:
         self._tracker.see(facts)
         if self._ledger is not None:
             self._ledger.happened(facts)
+
+    def renewed(self) -> None:
+        if self._plain is not None:
+            self._plain.forget()
 
     def passed(self, kind: str) -> None:
         self._hub.metrics.frames[kind] += 1

@@ -45,6 +45,10 @@ class Kept:
     def passed(self, kind: str) -> None:
         self.kinds.append(kind)
 
+    plain = None
+
+    def renewed(self) -> None: ...
+
     def finish(self, missed: int) -> None:
         self.missed = missed
 

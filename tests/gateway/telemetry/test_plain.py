@@ -1,0 +1,255 @@
+"""The straight way of plain calls to the log against the long one: the same lines, whatever happens to the calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gateway.protocol.log import line
+from gateway.telemetry.facts import BIG_BYTES, Facts
+from gateway.telemetry.ledger import Ledger
+from gateway.telemetry.operations import Tracker
+from gateway.telemetry.plain import PlainCalls
+from gateway.telemetry.pump import Pump
+from recordings.redaction import Redactor
+from tests.gateway.protocol.test_log import VALIDATOR
+from tests.gateway.telemetry.kit import PARENT, SCENE, WRITER
+
+SECRET = "hunter2-hunter2"
+TOOL = "query_all_orders"
+CALL, ANSWER = ("call", TOOL, "plain"), ("answer", 0, "plain")
+NAMES = [
+    TOOL,
+    "100% %d",
+    "réponse",
+    "api_key of it",
+    "[REDACTED:a:1]",
+    "blank-at",
+    SECRET,
+    "x" * 200,
+    "",
+]
+MS = 1_000_000
+
+
+class Log:
+    """What is made of frames: as the hub has it where there is a log and nobody reads metrics."""
+
+    def __init__(self, redactor: Redactor, *, is_straight: bool) -> None:
+        self.lines: list[bytes] = []
+        self.took: list[int] = []
+        """Frames that have gone the straight way."""
+        self.ledger = Ledger(SCENE, WRITER, lambda entry: self.lines.append(line(entry)))
+        self.tracker = Tracker(SCENE, on_start=self.ledger.started, on_end=self.ledger.ended, has_parts=False)
+        self._calls = PlainCalls(SCENE, WRITER, self.tracker, redactor.suspects, self.lines.append)
+        self.plain = self._plain if is_straight else None
+
+    def _plain(self, item: Any) -> bool:
+        is_taken = self._calls.take(item)
+        self.took += [item[0]] if is_taken else []
+        return is_taken
+
+    def renewed(self) -> None:
+        self._calls.forget()
+
+    def take(self, facts: Facts) -> None:
+        self.tracker.see(facts)
+        self.ledger.happened(facts)
+
+    def passed(self, kind: str) -> None: ...
+
+    def finish(self, missed: int) -> None:
+        self.tracker.finish()
+
+
+class Session:
+    """A session as its frames pass."""
+
+    def __init__(self, *, is_straight: bool) -> None:
+        self.redactor = Redactor(b"k" * 32)
+        self.log = Log(self.redactor, is_straight=is_straight)
+        self.pump = Pump(self.redactor, hashed=True, flush=lambda: None)
+        self.stream = self.pump.stream(self.log)
+        self.calls: list[tuple[int, Any]] = []
+        self.seq = 0
+
+    def says(self, kind: str, way: str, body: bytes, **rest: Any) -> int:
+        """A frame that is not plain."""
+        self.seq += 1
+        self.stream.put((self.seq, self._at(), kind, way, body, rest))
+        return self.seq
+
+    def says_plainly(
+        self,
+        kind: str,
+        way: str,
+        body: bytes,
+        id_: Any,
+        re: int | None,
+        name: str,
+        method: str = "tools/call",
+    ) -> int:
+        self.seq += 1
+        # A recording has looked by what was known then: where that has become a secret since, it holds it.
+        unsuspected = self.seq % 2 == 0 and SECRET.encode() not in body and not self.redactor.suspects(body)
+        self.stream.put((self.seq, self._at(), kind, way, body, ("db", id_, re, method, name, unsuspected)))
+        return self.seq
+
+    def _at(self) -> int:
+        return self.seq * self.seq * 217 * MS + 1234
+
+
+def perform(session: Session, step: tuple[str, Any, Any]) -> None:
+    what, which, how = step
+    if what == "call":
+        calls(session, which, how)
+    elif what == "answer":
+        answers(session, which, how)
+    elif what == "secret":
+        session.redactor.know([which])
+    elif what == "greet":
+        body = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}'
+        session.says("request", "core>", body, id=0, method="initialize")
+    elif what == "look":
+        session.pump.drain(float("inf"))
+    elif what == "notify":
+        session.says_plainly(
+            "notification", "peer>", b'{"method":"notifications/message"}', None, None, "", how
+        )
+    elif session.calls:
+        seq, _ = session.calls[int(which) % len(session.calls)]
+        if what == "end":
+            session.says(how, "inside", b"", peer="db", re=seq)
+        elif what == "cancel":
+            body = b'{"method":"notifications/cancelled","params":{"requestId":1}}'
+            session.says("notification", "core>", body, method="notifications/cancelled", re=seq)
+        elif what == "ask":
+            body = b'{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{}}'
+            session.says(
+                "request", "peer>", body, peer="db", id=5, method="sampling/createMessage", parent=seq
+            )
+            session.says("request", ">core", body, id=6, method="sampling/createMessage", parent=seq)
+        elif what == "hook":
+            session.says(
+                "hook", "inside", b"[]", peer="x", parent=seq, x={"decision": "allow", "point": "tool_call"}
+            )
+
+
+def calls(session: Session, name: str, how: str) -> None:
+    id_: Any = {"text": "a1", "again": 1}.get(how, session.seq)
+    params: Any = {"name": name, "arguments": {"sql": "SELECT 1"}}
+    if how == "secret":
+        params["arguments"]["password"] = SECRET
+    elif how == "traced":
+        params["_meta"] = {"traceparent": PARENT}
+    elif how == "big":
+        params["arguments"]["sql"] = "x" * BIG_BYTES
+    body = json.dumps({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}).encode()
+    if how == "odd":
+        body = body.replace(b'"SELECT 1"', b'{"a": 1, "a": 1e400}')
+    elif how == "none":
+        body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
+    if how == "lane":
+        seq = session.says(
+            "request", "core>", body, peer="db", id=id_, method="tools/call", name=name, lane="turn1"
+        )
+    else:
+        method = "prompts/get" if how == "prompt" else "tools/call"
+        seq = session.says_plainly("request", "core>", body, id_, None, name, method)
+    session.calls.append((seq, id_))
+
+
+def answers(session: Session, which: int, how: str) -> None:
+    if not session.calls:
+        return
+    seq, id_ = session.calls[int(which) % len(session.calls)]
+    result: Any = {"content": [{"type": "text", "text": SECRET if how == "secret" else "x"}]}
+    result |= {"failed": {"isError": True}, "more": {"resultType": "input_required"}}.get(how, {})
+    body = json.dumps({"jsonrpc": "2.0", "id": id_, "result": [] if how == "list" else result}).encode()
+    if how == "error":
+        body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}'
+    kind = "error" if how == "error" else "response"
+    if how == "flagged":
+        session.says(kind, "peer>", body, peer="db", id=id_, re=seq, method="tools/call", flags=("edited",))
+    elif how == "core":
+        session.says_plainly(kind, ">core", body, id_, seq, "")
+    else:
+        session.says_plainly(kind, "peer>", body, id_, seq, "")
+
+
+HOW_CALLED = st.sampled_from(
+    ["plain", "plain", "plain", "text", "again", "secret", "traced", "big", "odd", "none", "lane", "prompt"]
+)
+HOW_ANSWERED = st.sampled_from(
+    ["plain", "plain", "plain", "failed", "more", "secret", "list", "error", "flagged", "core"]
+)
+step = st.one_of(
+    st.tuples(st.just("call"), st.sampled_from(NAMES), HOW_CALLED),
+    st.tuples(st.just("call"), st.just(TOOL), HOW_CALLED),
+    st.tuples(st.just("answer"), st.integers(0, 5), HOW_ANSWERED),
+    st.tuples(st.just("secret"), st.sampled_from([SECRET, TOOL]), st.just("")),
+    st.tuples(st.sampled_from(["look", "greet"]), st.just(0), st.just("")),
+    st.tuples(
+        st.just("notify"), st.just(0), st.sampled_from(["notifications/message", "notifications/cancelled"])
+    ),
+    st.tuples(st.just("end"), st.integers(0, 5), st.sampled_from(["timeout", "lost", "drop"])),
+    st.tuples(st.sampled_from(["cancel", "ask", "hook"]), st.integers(0, 5), st.just("")),
+)
+
+
+def play(steps: list[tuple[str, Any, Any]], *, is_straight: bool) -> Session:
+    async def main() -> Session:
+        session = Session(is_straight=is_straight)
+        for each in steps:
+            perform(session, each)
+        session.stream.ended()
+        await session.pump.close()
+        assert session.pump.failures == 0
+        assert session.pump.held == 0
+        return session
+
+    return asyncio.run(main())
+
+
+@given(st.lists(step, min_size=1, max_size=14))
+@settings(max_examples=80, deadline=None)
+@example([CALL, ("ask", 0, ""), ANSWER])
+@example([CALL, ("look", 0, ""), CALL, ("secret", TOOL, "")])
+@example([("greet", 0, ""), CALL, ("answer", 0, "more"), ANSWER])
+def test_both_ways_write_the_same_lines(steps: list[tuple[str, Any, Any]]) -> None:
+    straight, long = play(steps, is_straight=True), play(steps, is_straight=False)
+    assert straight.log.lines == long.log.lines
+    assert straight.log.took or not long.log.took
+    assert straight.log.tracker.open == long.log.tracker.open == {}
+
+
+@pytest.mark.parametrize("name", [TOOL, "100% %d", "réponse"])
+def test_a_plain_call_goes_straight_and_its_lines_fit_the_schema(name: str) -> None:
+    session = play([("call", name, "plain"), ("answer", 0, "plain")], is_straight=True)
+    assert session.log.took == [1, 2]
+    for each in session.log.lines:
+        VALIDATOR.validate(json.loads(each))
+    assert json.loads(session.log.lines[1])["data"]["duration_ms"] == 651.0
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("call", SECRET, "plain")],
+        [("call", TOOL, "secret")],
+        [("call", TOOL, "traced")],
+        [("call", TOOL, "text")],
+        [("call", "api_key of it", "plain")],
+        [("call", "blank-at", "plain")],
+    ],
+)
+def test_what_is_not_plain_goes_the_long_way(steps: list[tuple[str, Any, Any]]) -> None:
+    session = play([("secret", SECRET, ""), *steps], is_straight=True)
+    assert session.log.took == []
+    assert session.log.lines
+    assert SECRET.encode() not in b"".join(session.log.lines)
