@@ -27,6 +27,7 @@ class Blobs:
         self._write = write
         self._shelves: set[str] = set()
         self._unsynced: list[str] = []
+        self.written_bytes = 0
         os.mkdir(files.BLOBS, 0o700, dir_fd=directory)
 
     def put(self, digest: str, data: bytes) -> None:
@@ -51,6 +52,7 @@ class Blobs:
         finally:
             os.close(fd)
         self._unsynced.append(name)
+        self.written_bytes += done
 
     def take_unsynced(self) -> Sequence[str]:
         """Names that have not been given to `sync` yet."""

@@ -32,6 +32,7 @@ from recordings.patterns import (
     prefilter,
     value_of,
 )
+from recordings.scanner import halt, scanner
 from recordings.tokens import (
     COLON,
     NUMBER,
@@ -101,6 +102,7 @@ class Redactor:
         """How often each class was found; never a value."""
         self.generation = 0
         """Changes whenever there is more that is a secret."""
+        self._quickened = -1
         self.know(known)
 
     def know(self, secrets: Iterable[str]) -> None:
@@ -124,10 +126,40 @@ class Redactor:
         # A project's own patterns may begin anywhere, so they are looked for in each string by itself.
         near = (*telling, *([pattern] if literals else []))
         self._anywhere = compiled(b"|".join(b"(?:" + each + b")" for each in near))
-        self.hints = any_of((*telling, *sure))
+        self._every = any_of((*telling, *sure))
+        self.hints = self._every
         """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
         self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
+        self._scanned = near
         self.generation += 1
+
+    def quicken(self) -> None:
+        """Have `hints` look at what holds no secret, as most does, in a fraction of the time; they stay the same.
+
+        Takes a tenth of a second and some memory, so for those who look at much. Lasts until there is more that is a
+        secret. May be called in a thread; where it cannot be done, nothing happens.
+        """
+        generation = self.generation
+        if self._quickened == generation:
+            return
+        self._quickened = generation
+        scan = scanner(self._scanned)
+        if scan is None:
+            return
+        own = self._own_match if self._own else None
+
+        def hints(data: bytes) -> list[int] | None:
+            # Asked each time: what was made in a thread may be out of date when it comes.
+            if generation == self.generation:
+                try:
+                    scan(data, halt)
+                except Exception:  # noqa: BLE001 - a match, or it could not look, as in two threads at once
+                    return self._every(data)
+                if own is None or not own(data):
+                    return None
+            return self._every(data)
+
+        self.hints = hints
 
     # Whole things
 

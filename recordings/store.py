@@ -41,6 +41,8 @@ Durability: TypeAlias = Literal["os", "group", "barrier"]
 """What survives power loss: whatever the system wrote; all but 50 ms; all that `barrier` returned for."""
 
 RESERVE_BYTES = 8 * 1024 * 1024
+QUICK_FROM_BYTES = 512 * 1024
+"""After so much, a session is taken for one in which it pays to have the redactor made quick."""
 RETRY_NS = 1_000_000_000
 """How long, on the session's clock, a recorder that was refused waits before it asks for room again."""
 
@@ -64,6 +66,10 @@ class Redacts(Protocol):
 
     def frame(self, frame: Frame) -> Frame:
         """The frame without its secrets, flagged `redacted` where there were any."""
+        ...
+
+    def quicken(self) -> None:
+        """Make `hints` quicker for as long as the generation lasts; takes a while, and may be called in a thread."""
         ...
 
 
@@ -98,6 +104,7 @@ class Recorder:
         self.durability: Durability = durability
         self.redactor = redactor
         self._suspects = redactor.suspects if redactor is not None else None
+        self._quickened = -1
         self._serve = on_write_error == "serve"
         self._on_incomplete = on_incomplete
         self._write = write
@@ -223,6 +230,7 @@ class Recorder:
             if chain.due(at):
                 before = chain.copy()
                 data = chain.close(self._last, self._at) + data
+                self._quicken()
             if not self._put_whole(data):
                 self._chain = before or chain
                 return False
@@ -271,6 +279,7 @@ class Recorder:
                 self._blobs.put(name, blob)
             except OSError as error:
                 self._stuck(error, frame, lambda: self._blobs.put(name, blob))
+            self._quicken()
         before: Chain | None = None
         out = line
         expected = 1 if self._last is None else self._last + 1
@@ -295,6 +304,7 @@ class Recorder:
         out = b""
         if self._chain.due(frame.at):
             out = self._chain.close(self._last or 0, self._at)
+            self._quicken()
         if frame.seq > expected:
             line = line_of(hole(expected, frame.seq - 1, frame.at, self._why))
             self._chain.add(line, expected, frame.at)
@@ -313,6 +323,15 @@ class Recorder:
                 os.ftruncate(self._fd, start)
             raise
         self._size = start + len(data)
+
+    def _quicken(self) -> None:
+        """See now and then whether it pays to have the redactor made quick, and have that done beside."""
+        redactor = self.redactor
+        if redactor is None or self._quickened == redactor.generation:
+            return
+        if self._size + self._blobs.written_bytes >= QUICK_FROM_BYTES:
+            self._quickened = redactor.generation
+            threading.Thread(target=redactor.quicken, name="tieline-quicken", daemon=True).start()
 
     # Trouble
 
