@@ -65,6 +65,9 @@ class Results:
             return ""
         if found.structured is msgspec.UNSET:
             return "there is no `structuredContent`"
+        # Most are right, and to be asked for yes or no costs a fifth.
+        if validator.is_valid(found.structured):
+            return ""
         error = next(iter(validator.iter_errors(found.structured)), None)
         if error is None:
             return ""

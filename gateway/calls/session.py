@@ -72,7 +72,7 @@ class Session:
         """What extensions have hooks for; None where there is none."""
         self.is_straight = False
         self.answers_straight = False
-        """Whether results are passed on as they are, also where calls could not go straight."""
+        """Whether nobody but `results` looks at what tools answer, also where calls could not go straight."""
         self.choose_way()
         self.max_in_flight = self.config.limits.max_in_flight_per_session
         self.owners: dict[str, str] = {}
@@ -128,10 +128,9 @@ class Session:
         if self.hooked is None and any(seat.is_pi for seat in self.seats.values()):
             _ = self.hooks
         hooked = self.hooked
-        self.is_straight = self.plain and self.results is None and (hooked is None or not hooked.minds_calls)
-        looked_at = self.results is not None or (hooked is not None and hooked.minds_results)
-        self._same = "checked" if looked_at else "same"
-        self.answers_straight = not looked_at
+        self.is_straight = self.plain and (hooked is None or not hooked.minds_calls)
+        self.answers_straight = hooked is None or not hooked.minds_results
+        self._same = "same" if self.answers_straight and self.results is None else "checked"
 
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection of the core."""

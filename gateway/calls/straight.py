@@ -77,6 +77,8 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     ours = peer.next_id()
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
     call.deadline = tap.at + peer.timeout_ns
+    if session.results is not None:
+        call.shape = "checked"
     calls[id_] = call  # pyright: ignore[reportArgumentType]
     peer.pending[ours] = call
     peer.calls += 1
@@ -118,11 +120,14 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
     if seq < 0:
         return 0
     deadline = tap.at + peer.timeout_ns
+    is_checked = session.results is not None
     out: list[bytes] = []
     for id_, (_, params, name) in fresh.items():
         ours = peer.next_id()
         call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)
         call.deadline = deadline
+        if is_checked:
+            call.shape = "checked"
         calls[id_] = pending[ours] = call
         seq += 1
         out.append(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
@@ -155,7 +160,8 @@ def name_of(data: bytes, params: msgspec.Raw) -> str | None:
 
 def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
     """Whether a result is passed on as it is, to a core that waits for nothing else."""
-    if call.method != "tools/call" or call.shape != "same" or call.then is not None:
+    shape = call.shape
+    if call.method != "tools/call" or call.then is not None or (shape != "same" and shape != "checked"):
         return False
     core = call.core
     core_id = call.core_id
@@ -171,7 +177,14 @@ def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
         or envelope.jsonrpc != "2.0"
         # Where there is one peer, nobody has to remember whose task it is.
         or (session.only is None and data.find(b'"taskId"') >= 0)
+        or (shape == "checked" and _breaks_promise(session, peer, call, envelope))
     )
+
+
+def _breaks_promise(session: Session, peer: Peer, call: Call, envelope: Envelope) -> bool:
+    """Whether a result is not what its tool's schema promises, where that is looked at."""
+    results = session.results
+    return results is not None and results.complaint(peer.name, call.name, envelope.result) != ""
 
 
 def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.calls import straight
+from gateway.config.model import CatalogConfig
 from tests.gateway.calls.hook_kit import Extension, HookDesk
 from tests.gateway.calls.kit import Client, Desk, Service
+from tests.gateway.calls.test_results import SCHEMA
 
 step = st.one_of(
     st.tuples(st.just("call"), st.sampled_from([1, 2, "1", ""]), st.sampled_from(["add", "no such", ""])),
@@ -33,6 +35,13 @@ step = st.one_of(
     st.tuples(st.just("lose"), st.sampled_from(["core>", "peer>", ""]), st.sampled_from(["keep", "serve"])),
     st.tuples(st.just("answer again"), st.integers(0, 3), st.just("")),
 )
+MORE: dict[str, dict[str, Any]] = {
+    "task": {"task": {"taskId": "t"}},
+    "right": {"structuredContent": {"n": 1}},
+    "wrong": {"structuredContent": {"n": "x"}},
+    "failed": {"isError": True},
+}
+"""What results have beside their content."""
 PARAMS: dict[str, Any] = {"none": None, "list": [1], "name": {"name": 7, "arguments": {}}}
 
 
@@ -43,8 +52,9 @@ def play(
     core = desk.core()
     session = desk.exchange.sessions[0]
     session.is_straight = session.answers_straight = is_straight
-    if session.hooked is not None:
+    if session.hooked is not None or session.results is not None:
         core.asks("tools/list", id=90)
+    if session.hooked is not None:
         session.answers_straight = session.hooked.may_go_straight = is_straight
     for what, which, how in steps:
         perform(desk, core, what, which, how)
@@ -91,8 +101,7 @@ def answered(id_: int, how: str) -> dict[str, Any] | bytes:
         return {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": id_}}
     if how == "error":
         return {"jsonrpc": "2.0", "id": id_, "error": {"code": -32000, "message": "no"}}
-    task: dict[str, Any] = {"task": {"taskId": "t"}} if how == "task" else {}
-    return {"jsonrpc": "2.0", "id": id_, "result": {"content": [], **task}}
+    return {"jsonrpc": "2.0", "id": id_, "result": {"content": [], **MORE.get(how, {})}}
 
 
 def perform_at_peer(service: Service, what: str, which: Any, how: str) -> None:
@@ -119,8 +128,7 @@ def perform_at_peer(service: Service, what: str, which: Any, how: str) -> None:
             elif how == "damaged":
                 service.says(b'{"jsonrpc":"2.0","id":%d,"result":nonsense}' % message["id"])
             else:
-                task: dict[str, Any] = {"task": {"taskId": "t"}} if how == "task" else {}
-                service.answers(message, {"content": [], **task})
+                service.answers(message, {"content": [], **MORE.get(how, {})})
 
 
 @settings(max_examples=300, deadline=None)
@@ -143,6 +151,35 @@ def test_both_ways_are_the_same_beside_an_extension_that_is_asked_or_not(
     event: str, steps: list[tuple[str, Any, str]]
 ) -> None:
     ways = [play(steps, is_straight=way, desk=beside_an_extension(event)) for way in (True, False)]
+    assert ways[0] == ways[1]
+
+
+def with_promises(mode: Any) -> Desk:
+    """A tool with an output schema, whose results are looked at."""
+    service = Service(tools=[{"name": "add", "outputSchema": SCHEMA}])
+    return Desk({"calc": service}, catalog=CatalogConfig(validate_results=mode))
+
+
+kept = st.one_of(
+    step,
+    st.tuples(st.just("answer"), st.integers(0, 3), st.sampled_from(["right", "wrong", "failed"])),
+    st.tuples(
+        st.just("answers"),
+        st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=5).map(tuple),
+        st.sampled_from(["right", "wrong", "failed"]),
+    ),
+)
+
+
+@pytest.mark.parametrize("mode", ["flag", "refuse"])
+@settings(max_examples=80, deadline=None)
+@given(steps=st.lists(kept, max_size=14))
+@example(steps=[("call", 1, "add"), ("answer", 0, "wrong"), ("call", 2, "add"), ("answer", 0, "right")])
+@example(steps=[CROWD, ("answers", (0, 1, 2), "wrong")])
+def test_both_ways_are_the_same_where_results_are_held_against_their_schemas(
+    mode: str, steps: list[tuple[str, Any, str]]
+) -> None:
+    ways = [play(steps, is_straight=way, desk=with_promises(mode)) for way in (True, False)]
     assert ways[0] == ways[1]
 
 
@@ -187,6 +224,26 @@ def test_a_plain_result_does_come_straight(monkeypatch: pytest.MonkeyPatch) -> N
         service.answers(service.gets("tools/call"), result)
         assert core.gets_result() == result
     assert came == [True, True]
+
+
+def test_a_result_that_keeps_its_promise_comes_straight_and_one_that_does_not_goes_the_long_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = with_promises("flag")
+    core = desk.core()
+    core.asks("tools/list", id=90)
+    came: list[bool] = []
+    true_way = straight.comes_straight
+
+    def watched(*arguments: Any) -> bool:
+        came.append(true_way(*arguments))
+        return came[-1]
+
+    monkeypatch.setattr("gateway.calls.peer_state.comes_straight", watched)
+    for number, how in enumerate(["right", "wrong", "failed"]):
+        perform(desk, core, "call", number, "add")
+        perform(desk, core, "answer", 0, how)
+    assert came == [True, False, True]
 
 
 def test_a_plain_call_does_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
