@@ -61,6 +61,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """The request of *ours* on whose stream this message came (HTTP); None on one-stream transports."""
     headers: tuple[tuple[str, str], ...] = ()
     """Lower-case names. Never holds `authorization` or `cookie`."""
+    is_plain: bool = False
+    """Whether this says nothing about the message but how it came: no arguments and no trace in the headers."""
 
 
 class Link(Protocol):

@@ -17,6 +17,8 @@ METHOD: Final = "mcp-method"
 NAME: Final = "mcp-name"
 PARAM_PREFIX: Final = "mcp-param-"
 LAST_EVENT: Final = "last-event-id"
+TRACE: Final = ("traceparent", "tracestate", "baggage")
+"""What says which trace a message is part of. Source: W3C Trace Context and Baggage."""
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -74,6 +76,16 @@ def decode_value(value: str) -> str | None:
 def is_type(content_type: str | None, wanted: str) -> bool:
     """Whether a content type is `wanted`, whatever its parameters and case."""
     return content_type is not None and content_type.partition(";")[0].strip().lower() == wanted
+
+
+def says(name: str) -> bool:
+    """Whether a header of this lower-case name says something about the message: an argument of it, or its trace."""
+    return name.startswith(PARAM_PREFIX) or name in TRACE
+
+
+def says_more(headers: list[tuple[str, str]]) -> bool:
+    """Whether any header says something about the message."""
+    return any(says(name) for name, _ in headers)
 
 
 def public(headers: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

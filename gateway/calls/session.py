@@ -34,6 +34,7 @@ from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault, Outcome, unrecorded
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Hello, Id, Link, Origin, TransportError
+from transports.http_headers import says
 
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 10_000
 """How many tasks are remembered with the peer that runs them, where there are several peers."""
-TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
-"""Headers of a request that go with it to a peer, beside those that mirror arguments."""
 STATELESS_IDLE_S = 1800.0
 """How long a session whose cores come and go (stateless HTTP) is kept for the next one."""
 
@@ -181,7 +180,7 @@ class Session:
         """One request of the core."""
         try:
             if (
-                origin is None
+                (origin is None or origin.is_plain)
                 and envelope.method == "tools/call"
                 and (
                     goes_straight(self, core, data, envelope)
@@ -333,9 +332,7 @@ class Session:
             call.level = meta.log_level
             call.capabilities = meta.capabilities
         if request.origin is not None and request.origin.headers:
-            call.headers = tuple(
-                h for h in request.origin.headers if h[0].startswith("mcp-param-") or h[0] in TRACE_HEADERS
-            )
+            call.headers = tuple(header for header in request.origin.headers if says(header[0]))
         core.open[request.id] = request.call = call
         return call
 

@@ -16,6 +16,7 @@ from gateway.calls.call import Call, Reply
 from gateway.protocol import mcp
 from gateway.protocol.errors import unkept, unrecorded
 from gateway.protocol.jsonrpc import EMPTY, BadMessage, Envelope, scan
+from transports.base import Stamp
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
@@ -172,7 +173,6 @@ def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
         or core_id.__class__ is not int
         or core.open.get(core_id) is not call  # pyright: ignore[reportArgumentType]
         or core.leaving is not None
-        or core.link.stamped
         or not peer.is_plain
         or envelope.jsonrpc != "2.0"
         # Where there is one peer, nobody has to remember whose task it is.
@@ -205,7 +205,9 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         return True
     del core.open[core_id]
     core.delivered = seq
-    core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result))
+    link = core.link
+    message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
+    link.send(message, Stamp(kind="response", id=core_id) if link.stamped else None)
     if (left := peer.on_left) is not None:
         left(call, None)
     return True
@@ -230,7 +232,7 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
         elif call.core is not core:
             break
         fresh[id_] = call, data, envelope.result  # pyright: ignore[reportArgumentType] - as above
-    if core is None or len(fresh) < 2:
+    if core is None or len(fresh) < 2 or core.link.stamped:
         return 0
     session = core.session
     rows = [(data, id_, call.seq, "") for id_, (call, data, _) in fresh.items()]

@@ -7,6 +7,7 @@ which session an id names is `http_sessions`, what happens inside of one `http_s
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,11 +20,14 @@ from starlette.routing import Route
 
 from gateway.protocol import http_rules, jsonrpc
 from gateway.protocol.errors import JSONRPC
+from gateway.runtime.http_head import Heads
+from gateway.runtime.http_plain import PlainProtocol
 from gateway.runtime.http_reply import Receive, Reply, Send, respond
 from gateway.runtime.http_server import AsgiServer
 from gateway.runtime.http_session import SessionLink
 from gateway.runtime.http_sessions import Sessions
 from gateway.runtime.http_single import Single
+from gateway.runtime.http_straight import Straight
 from transports import http_headers as names
 from transports.base import Acceptor, Hello, Limits, Origin, TransportError
 from transports.guard import Failures, Guard, Verdict, loopback_hosts
@@ -129,7 +133,14 @@ class HttpFront:
         )
         self._guard = self._make_guard(self._server.port)
         self._url = f"{self._server.origin}{options.path}"
-        await self._server.start(self.app)
+        straight = Straight(
+            Heads(self._guard, options.path, options.limits.message_bytes),
+            options,
+            self._sessions,
+            self._clients,
+            self._stopping.is_set,
+        )
+        await self._server.start(self.app, functools.partial(PlainProtocol, straight))
 
     async def stop(self) -> None:
         """Stop listening, end every session and exchange, and wait until their connections are closed."""
@@ -291,7 +302,7 @@ class HttpFront:
             await _refuse(request.send, refuse)
             return
         with self._sessions.busy(session):
-            session.deliver(parts, request.public())
+            session.deliver(parts, request.origin())
             if reply is None:
                 await respond(request.send, 202, b"", [(names.SESSION.encode(), session.id.encode())])
             else:
@@ -339,7 +350,7 @@ class _Request:
         return names.public(self.headers)
 
     def origin(self) -> Origin:
-        return Origin(headers=self.public())
+        return Origin(headers=self.public(), is_plain=not names.says_more(self.headers))
 
     def hello(self, *, ephemeral: bool) -> Hello:
         client = self.scope.get("client")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from transports import http_headers as names
 from transports import sse
@@ -26,11 +26,24 @@ _STREAM_HEADERS: Final = (
 )
 
 
+class Taker(Protocol):
+    """What takes an answer at once, as long as it is to be one body."""
+
+    def answered(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """It is one body, and complete."""
+        ...
+
+    def streams(self) -> None:
+        """It is a stream: from now on it is to be served."""
+        ...
+
+
 class Reply:
     """The answer to one request. `event` makes it a stream, `json` a single body; `end` completes a stream.
 
     `left` is called once if the client goes before the answer is complete. `silence` is called once if
     nothing has been said for the time given to `serve`, so that the owner may begin a stream.
+    Where there is a `taker` it is given a single body without anybody serving.
     """
 
     __slots__ = (
@@ -48,6 +61,7 @@ class Reply:
         "shrunk",
         "silence",
         "streaming",
+        "taker",
     )
 
     def __init__(self) -> None:
@@ -60,6 +74,7 @@ class Reply:
         self.silence: Callable[[], None] | None = None
         self.shrunk: Callable[[], None] | None = None
         """Called whenever `queued` has become smaller."""
+        self.taker: Taker | None = None
         self._body: tuple[int, bytes, tuple[tuple[bytes, bytes], ...]] | None = None
         self._outbox: deque[bytes] = deque()
         self._over = False
@@ -72,11 +87,18 @@ class Reply:
         """Answer with one body. Only before any event."""
         if not self.streaming and self._body is None:
             self._body = (status, body, headers)
-            self._wake()
+            if self.taker is None:
+                self._wake()
+            else:
+                taker, self.taker = self.taker, None
+                self._complete = True
+                taker.answered(status, [*self.headers, *headers], body)
 
     def event(self, chunk: bytes) -> None:
         """Add an encoded event, or several; the first makes the answer a stream."""
         self.streaming = True
+        if self.taker is not None:
+            self.taker.streams()
         if self.gone or self._over:
             return
         self._outbox.append(chunk)
@@ -86,6 +108,8 @@ class Reply:
     def end(self) -> None:
         """Complete the stream after what is queued."""
         self._over = True
+        if self.taker is not None:
+            self.taker.streams()
         self._wake()
 
     def rest(self) -> list[bytes]:
@@ -123,7 +147,7 @@ class Reply:
             if self._pinger is not None:
                 self._pinger.cancel()
             if not self._complete:
-                self._leave()
+                self.leave()
 
     async def _stream(self, send: Send, loop: asyncio.AbstractEventLoop) -> None:
         headers = [*self.headers, *_STREAM_HEADERS]
@@ -150,9 +174,10 @@ class Reply:
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._leave()
+        self.leave()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """The client has gone."""
         if self._complete or self.gone:
             return
         self.gone = True

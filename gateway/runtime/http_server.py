@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from transports.base import TransportError
 
@@ -76,11 +77,11 @@ class AsgiServer:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
-    async def start(self, app: Any) -> None:
-        """Serve `app` from now on."""
+    async def start(self, app: Any, protocol: Callable[..., BoundedProtocol] | None = None) -> None:
+        """Serve `app` from now on, each connection by a `protocol`."""
         config = uvicorn.Config(
             app,
-            http=_Protocol,
+            http=protocol or BoundedProtocol,  # pyright: ignore[reportArgumentType] - it is called, no more
             ws="none",
             lifespan="off",
             log_config=None,
@@ -112,11 +113,11 @@ class AsgiServer:
         if self._server is None:
             return
         for connection in list(self._server.server_state.connections):
-            if isinstance(connection, _Protocol) and connection.client == client:
+            if isinstance(connection, BoundedProtocol) and connection.client == client:
                 connection.transport.abort()
 
 
-class _Protocol(HttpToolsProtocol):
+class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 on httptools, with a bound on what comes before a body.
 
     Reads are of at most 64 KiB, since the allocator makes larger ones dear.
@@ -124,6 +125,7 @@ class _Protocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _in_head = True
+    _running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         if hasattr(transport, "max_size"):
@@ -140,6 +142,18 @@ class _Protocol(HttpToolsProtocol):
         if self._head_bytes > _HEAD_BYTES:
             self.send_400_response("The head of the request is too long.")
             self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # uvicorn tells the latest request alone, which may be queued behind the one that is being served.
+        running = self._running
+        if running is not None and not running.response_complete:
+            running.disconnected = True
+            running.message_event.set()
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_begin(self) -> None:
         self._in_head = True

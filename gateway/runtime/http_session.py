@@ -205,10 +205,9 @@ class SessionLink:
             self._opening = ids[0]
         return reply
 
-    def deliver(self, parts: tuple[http_rules.Part, ...], headers: tuple[tuple[str, str], ...]) -> None:
+    def deliver(self, parts: tuple[http_rules.Part, ...], origin: Origin) -> None:
         """Hand the messages of a POST to the receiver."""
         assert self.receiver is not None
-        origin = Origin(headers=headers)
         for part in parts:
             if self.over:
                 return

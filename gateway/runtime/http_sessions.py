@@ -58,14 +58,22 @@ class Sessions:
     @contextmanager
     def busy(self, session: SessionLink) -> Generator[None]:
         """Hold a session while a request of it is served; without another one it will have ended in time."""
-        session.busy += 1
-        self._silent.pop(session.id, None)
+        self.hold(session)
         try:
             yield
         finally:
-            session.busy -= 1
-            if not session.busy and not session.over:
-                self._rest(session)
+            self.release(session)
+
+    def hold(self, session: SessionLink) -> None:
+        """A request of the session is served from now on."""
+        session.busy += 1
+        self._silent.pop(session.id, None)
+
+    def release(self, session: SessionLink) -> None:
+        """It is served."""
+        session.busy -= 1
+        if not session.busy and not session.over:
+            self._rest(session)
 
     def close(self) -> None:
         """End every session."""

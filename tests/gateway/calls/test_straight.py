@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from gateway.config.model import CatalogConfig
 from tests.gateway.calls.hook_kit import Extension, HookDesk
 from tests.gateway.calls.kit import Client, Desk, Service
 from tests.gateway.calls.test_results import SCHEMA
+from transports.base import Origin
 
 step = st.one_of(
     st.tuples(st.just("call"), st.sampled_from([1, 2, "1", ""]), st.sampled_from(["add", "no such", ""])),
@@ -46,10 +48,10 @@ PARAMS: dict[str, Any] = {"none": None, "list": [1], "name": {"name": 7, "argume
 
 
 def play(
-    steps: list[tuple[str, Any, str]], *, is_straight: bool, desk: Desk | None = None
+    steps: list[tuple[str, Any, str]], *, is_straight: bool, desk: Desk | None = None, stamped: bool = False
 ) -> tuple[Any, ...]:
     desk = desk or Desk()
-    core = desk.core()
+    core = desk.core(stamped=stamped)
     session = desk.exchange.sessions[0]
     session.is_straight = session.answers_straight = is_straight
     if session.hooked is not None or session.results is not None:
@@ -60,7 +62,8 @@ def play(
         perform(desk, core, what, which, how)
     service = desk.services["calc"]
     ends = core.link.is_closed, [wire.link.is_closed for wire in service.wires]
-    return desk.tap.frames, core.link.raw, [wire.link.raw for wire in service.wires], ends
+    sent = core.link.raw, core.link.stamps
+    return desk.tap.frames, sent, [wire.link.raw for wire in service.wires], ends
 
 
 def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
@@ -132,9 +135,13 @@ def perform_at_peer(service: Service, what: str, which: Any, how: str) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(step, max_size=14))
-def test_both_ways_leave_the_same_frames_and_the_same_bytes(steps: list[tuple[str, Any, str]]) -> None:
-    assert play(steps, is_straight=True) == play(steps, is_straight=False)
+@given(st.lists(step, max_size=14), st.booleans())
+def test_both_ways_leave_the_same_frames_and_the_same_bytes(
+    steps: list[tuple[str, Any, str]],
+    stamped: bool,
+) -> None:
+    straight = play(steps, is_straight=True, stamped=stamped)
+    assert straight == play(steps, is_straight=False, stamped=stamped)
 
 
 CROWD = ("crowd", (1, 2, 3), "add")
@@ -146,11 +153,14 @@ def beside_an_extension(event: str) -> Desk:
 
 @pytest.mark.parametrize("event", ["turn_end", "tool_call"])
 @settings(max_examples=100, deadline=None)
-@given(steps=st.lists(step, max_size=14))
+@given(steps=st.lists(step, max_size=14), stamped=st.booleans())
 def test_both_ways_are_the_same_beside_an_extension_that_is_asked_or_not(
-    event: str, steps: list[tuple[str, Any, str]]
+    event: str, steps: list[tuple[str, Any, str]], stamped: bool
 ) -> None:
-    ways = [play(steps, is_straight=way, desk=beside_an_extension(event)) for way in (True, False)]
+    ways = [
+        play(steps, is_straight=way, desk=beside_an_extension(event), stamped=stamped)
+        for way in (True, False)
+    ]
     assert ways[0] == ways[1]
 
 
@@ -206,9 +216,10 @@ def test_both_ways_are_the_same_where_little_is_plain(steps: list[tuple[str, Any
     assert play(steps, is_straight=True) == play(steps, is_straight=False)
 
 
-def test_a_plain_result_does_come_straight(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stamped", [False, True])
+def test_a_plain_result_does_come_straight(monkeypatch: pytest.MonkeyPatch, *, stamped: bool) -> None:
     desk = Desk()
-    core = desk.core()
+    core = desk.core(stamped=stamped)
     came: list[bool] = []
     true_way = straight.comes_straight
 
@@ -262,6 +273,11 @@ def test_a_plain_call_does_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
     core.calls(id=3, progressToken="t")
     assert went == [True, False]
     assert len([1 for _ in range(3) if desk.services["calc"].gets("tools/call")]) == 3
+    plain = json.dumps(asked(4, "add")).encode()
+    core.receiver.message(plain, Origin(headers=(("accept", "*/*"),), is_plain=True))
+    assert went == [True, False, True]
+    core.receiver.message(plain.replace(b"4", b"5"), Origin(headers=(("traceparent", "00-1-2-00"),)))
+    assert went == [True, False, True], "the trace goes with the call"
 
 
 def test_results_that_came_together_reach_the_core_though_what_follows_an_answer_fails() -> None:
