@@ -40,14 +40,14 @@ def recording(folder: Path) -> Path:
 
 
 def test_an_mcp_core_is_guarded_and_edited_and_its_session_is_played_again(tmp_path: Path) -> None:
-    config = hooked(tmp_path, listen={"stdio": True}, **{"extensions.hooks": {"timeout_ms": 400}})
+    config = hooked(tmp_path, listen={"stdio": True}, **{"extensions.hooks": {"timeout_ms": 2000}})
     texts = ("one", "rm two", "hang", "garbage", "last")
     live = played(tmp_path, ["run", config, "--stdio", "--record", tmp_path / "kept"], *calls(*texts))
 
     assert live.code == 0, live.said
     assert live.texts[0] == "dear one, said the editor"
     assert live.texts[1] == "Blocked by the extension guard: it says rm"
-    assert live.texts[2] == "Blocked: the hook of guard for `tool_call` has not answered within 400 ms"
+    assert live.texts[2] == "Blocked: the hook of guard for `tool_call` has not answered within 2000 ms"
     assert "the hook of guard for `tool_call` has given an answer that cannot be taken" in live.texts[3]
     assert live.texts[4] == "dear last, said the editor"
     assert heard(tmp_path, "session_start", "session_shutdown").count("guard:session_start") == 1
@@ -76,7 +76,7 @@ def test_a_guard_that_dies_blocks_its_call_and_guards_again_when_it_is_back(tmp_
 def test_a_hung_guard_stops_a_call_under_safe_and_lets_it_pass_under_full_auto(
     tmp_path: Path, profile: str, passes: bool
 ) -> None:
-    sections = {"extensions.hooks": {"timeout_ms": 300}, "extensions.policy": {"profile": profile}}
+    sections = {"extensions.hooks": {"timeout_ms": 1500}, "extensions.policy": {"profile": profile}}
     config = hooked(tmp_path, listen={"stdio": True}, **sections)
     live = played(tmp_path, ["run", config, "--stdio", "--record", tmp_path / "kept"], *calls("hang"))
     assert (live.texts[0] == "dear hang, said the editor") is passes
