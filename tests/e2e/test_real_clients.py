@@ -114,8 +114,8 @@ def test_a_client_sees_the_server_as_it_is(client: str, front: str, house: House
     report = json.loads(ran(command, tmp_path / "client.log").splitlines()[-1])
     if client == "node-sdk":
         # It forgets the listener of a call as it reads the answer, and calls it a moment after it has read the
-        # progress before that: where both come in one piece, the last is lost.
-        assert report["progress"] in (SEEN["progress"], SEEN["progress"][:-1])
+        # progress before that: what comes in one piece with the answer, to a client that was busy, is lost.
+        assert report["progress"] == SEEN["progress"][: len(report["progress"])]
         report["progress"] = SEEN["progress"]
     assert set(report.pop("tools")) >= TOOLS
     protocol = report.pop("protocol")
