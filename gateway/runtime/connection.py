@@ -7,6 +7,7 @@ When to try again is decided by `calls.restart`; what a broken connection means 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 EXIT_WAIT_S = 0.5
 """How long a closed stdout waits for the exit that explains it, before calls are answered without it."""
+REPORT_S = 5.0
+"""How long one that has ended, as the system says, is waited for to be told of: its keeper may not get its turn."""
 LINGER_S = 1.0
 """How long output of a peer that has exited is still read, where something else holds the pipe open."""
 STALL_S = 30.0
@@ -300,11 +303,21 @@ class Connection:
     async def _stop(self, process: PeerProcess) -> None:
         await process.stop()
 
-    async def _explain(self, process: PeerProcess, fault: TransportError | None) -> None:
-        try:
+    async def _exit_of(self, process: PeerProcess) -> Exit | None:
+        """How a process has ended whose stdout is closed; None where it runs on."""
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(EXIT_WAIT_S):
-                how = await process.wait()
-        except TimeoutError:
+                return await process.wait()
+        if process.runs:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REPORT_S):
+                return await process.wait()
+        return None
+
+    async def _explain(self, process: PeerProcess, fault: TransportError | None) -> None:
+        how = await self._exit_of(process)
+        if how is None:
             message = "it has closed its output but still runs" if fault is None else fault.message
             self._end(TransportError("closed", message, dict(fault.details) if fault else {}))
             await process.stop()

@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.runtime.keeping import Begun, Launch, begin, keeper_works, start_keeper
-from gateway.runtime.processes import Owner
+from gateway.runtime.processes import Owner, read_stat
 from gateway.runtime.spawning import PeerSpec, ProcessLimits, explain, find_program
 from gateway.runtime.stderr import StderrLine, StderrTap
 from gateway.runtime.tether import KEEPER_START_S, BareTether, KeptTether, Tether
@@ -149,6 +149,13 @@ class PeerProcess:
     def keeper_pid(self) -> int | None:
         """The keeper's pid; None without one."""
         return self._tether.keeper_pid if isinstance(self._tether, KeptTether) else None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process itself runs, as far as the system says: that it has ended may be told a little later."""
+        stat = read_stat(self.pid)
+        # A system without /proc knows of no process, of us neither.
+        return self.exit is None and (read_stat(os.getpid()) is None if stat is None else stat.alive)
 
     @property
     def gone(self) -> bool:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.processes.fault_kit import (
@@ -18,7 +19,7 @@ from tests.processes.fault_kit import (
     kinds_of,
     timeout,
 )
-from tests.processes.gateway_kit import bad, bystander, echo, eventually, house, run, told
+from tests.processes.gateway_kit import bad, bystander, echo, eventually, house, run, text_of, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -169,6 +170,33 @@ def test_a_peer_that_only_does_wrong_is_started_anew(
             await eventually(lambda: here.life("bad") == 2)
             await comes_back(core)
         assert {"close", "exit", "restart"} <= kinds_of(here)
+
+    run(main())
+
+
+def test_how_a_peer_has_ended_is_told_though_its_keeper_does_not_get_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.runtime.connection.EXIT_WAIT_S", 0.0)
+
+    async def main() -> None:
+        async with faulty_house(tmp_path, bad("never-answers")) as (here, core):
+            await comes_back(core)
+            _, answer = core.start_tool("bad__fault")
+            pid = here.pid("bad")
+            assert pid is not None
+            peer = psutil.Process(pid)
+            keeper = peer.parent()
+            assert keeper is not None
+            keeper.suspend()
+            peer.kill()
+            await eventually(lambda: peer.status() == psutil.STATUS_ZOMBIE, "the end of the peer")
+            for _ in range(5):
+                # Meanwhile the end of its output is seen.
+                assert text_of(await core.tool("good__echo", text="on")) == "on"
+            assert not answer.done()
+            keeper.resume()
+            assert told(await answer)["exit"] == {"signal": "SIGKILL"}
 
     run(main())
 
