@@ -57,15 +57,69 @@ class Gate:
         """A recorded arrival was seen again, or is given up."""
         if seq not in self._happened:
             self._happened.add(seq)
-            self._ready.extend(self._parked.pop(seq, ()))
-            self._settle(seq)
+            if seq in self._parked:
+                self._ready.extend(self._parked.pop(seq))
+            if seq in self._waiting:
+                self._settle(seq)
 
     def delivered(self, seq: int) -> None:
         """A delivery was made, or is given up."""
         if seq not in self._done:
             self._done.add(seq)
             self._released.add(seq)
-            self._settle(seq)
+            if seq in self._waiting:
+                self._settle(seq)
+
+    def is_next(self, request: int, answer: int) -> bool:
+        """Lockstep: whether a request and its answer are what comes next, and nothing else hangs on them.
+
+        False also where `is_contested` may be True.
+        """
+        place, order = self._place, self._order
+        if self._ready or self._waiting or len(order) < place + 2:
+            return False
+        if place and order[place] in self._done:
+            if order[place - 1] in self._done:
+                return False
+            place += 1
+        return order[place : place + 2] == [request, answer]
+
+    def pass_one(self, request: int, answer: int) -> bool:
+        """Let those that are next happen and be delivered; return whether nothing else is due then."""
+        place, order = self._place, self._order
+        place += 1 if order[place] == request else 2
+        self._place = place
+        self._happened.add(request)
+        self._released.add(answer)
+        self._done.add(answer)
+        place += 1
+        return place == len(order) or (
+            order[place] not in self._happened and order[place] in self._script.arrivals
+        )
+
+    def follows(self, pairs: list[int]) -> bool:
+        """Lockstep: whether requests and their answers, in turn, are what comes next, and nothing else hangs on them.
+
+        It is the same then to let each request happen and deliver its answer, and to let all happen first.
+        """
+        if self.strength != "lockstep" or self._ready or not self._waiting.keys().isdisjoint(pairs):
+            return False
+        place, order = self._place, self._order
+        while place < len(order) and (order[place] in self._done or order[place] in self._happened):
+            place += 1
+        return order[place : place + len(pairs)] == pairs
+
+    def passes(self, pairs: list[int]) -> bool:
+        """Let those that follow happen and be delivered; return whether nothing else is due then."""
+        arrived, answered = pairs[::2], pairs[1::2]
+        order = self._order
+        place = self._place = order.index(pairs[-1], self._place)
+        self._happened.update(arrived)
+        self._released.update(answered)
+        self._done.update(answered)
+        return place + 1 == len(order) or (
+            order[place + 1] in self._script.arrivals and order[place + 1] not in self._happened
+        )
 
     def give_up(self, request: int) -> None:
         """A recorded request will not be answered as recorded: what it caused is not waited for."""
@@ -75,10 +129,10 @@ class Gate:
 
     def take(self) -> int | None:
         """The next delivery that may be made, or None. It counts as made once `delivered` says so."""
-        if self.strength == "lockstep":
-            loose = self._take_ready()
-            return loose if loose is not None else self._take_ordered()
-        return self._take_ready()
+        loose = self._take_ready() if self._ready else None
+        if loose is None and self.strength == "lockstep":
+            return self._take_ordered()
+        return loose
 
     def is_open(self, seq: int) -> bool:
         """Whether what caused a recorded arrival has happened: what its sender had been given, and its lane's past."""
@@ -130,10 +184,6 @@ class Gate:
     # -- lockstep ----------------------------------------------------------------------------------------------
 
     @property
-    def _left(self) -> bool:
-        return self._place < len(self._order)
-
-    @property
     def _horizon(self) -> int:
         """The next delivery: arrivals before it may come at any time now, others would come early."""
         for place in range(self._place, len(self._order)):
@@ -155,18 +205,15 @@ class Gate:
         return seq not in self._done and (cause is None or cause in self._happened)
 
     def _take_ordered(self) -> int | None:
-        while self._left:
-            seq = self._order[self._place]
-            if seq in self._script.arrivals:
+        order, arrivals = self._order, self._script.arrivals
+        while self._place < len(order):
+            seq = order[self._place]
+            if seq in arrivals:
                 if seq not in self._happened:
                     return None
             elif seq not in self._done:
                 cause = self._script.deliveries[seq].cause
-                if (
-                    cause is not None
-                    and cause not in self._happened
-                    and self._script.arrivals[cause].is_loose
-                ):
+                if cause is not None and cause not in self._happened and arrivals[cause].is_loose:
                     self._parked.setdefault(cause, []).append(seq)
                 else:
                     if seq in self._released:

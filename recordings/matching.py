@@ -123,22 +123,20 @@ class Line:
         self.requests: list[Recorded] = []
         self._first = 0
 
-    @property
-    def place(self) -> int:
-        """Where `first` has found the first one that is not used."""
-        return self._first
+    def seek(self) -> int:
+        """The place of the first one that is not used; behind the last, where there is none."""
+        place = self._first
+        requests = self.requests
+        size = len(requests)
+        while place < size and requests[place].used:
+            place += 1
+        self._first = place
+        return place
 
     def first(self) -> Recorded | None:
         """The first one that is not used."""
-        requests = self.requests
-        first = self._first
-        while first < len(requests):
-            if not requests[first].used:
-                self._first = first
-                return requests[first]
-            first += 1
-        self._first = first
-        return None
+        place = self.seek()
+        return self.requests[place] if place < len(self.requests) else None
 
     def unused(self, most: int) -> list[Recorded]:
         """The first ones that are not used, at most so many."""

@@ -186,8 +186,33 @@ class Player:
     def takes(self, one: Recorded) -> None:
         """A live request is the recorded one that was the next of its line: as `asked`, whose steps these are."""
         one.used = True
-        self._now = max(self._now, one.at)
+        if one.at > self._now:
+            self._now = one.at
         self.gate.happened(one.seq)
+
+    def answers_one(self, one: Recorded, answer: Delivery) -> bool:
+        """As `answers_next`, for one that is next (`Gate.is_next`)."""
+        one.used = True
+        self._now = max(self._now, one.at, answer.at)
+        seq = answer.seq
+        self._answered.add(one.seq)
+        self._answered.add(seq)
+        self._given[answer.lane] = seq
+        return self.gate.pass_one(one.seq, seq)
+
+    def answers_next(self, answers: Sequence[Delivery], taken: Sequence[Recorded], pairs: list[int]) -> bool:
+        """Requests that follow (`Gate.follows`) are taken, and their answers delivered; as `takes` and `delivered`.
+
+        Returns whether nothing else is due then.
+        """
+        now = self._now
+        for one, each in zip(taken, answers, strict=True):
+            one.used = True
+            now = max(now, one.at, each.at)
+            self._given[each.lane] = each.seq
+        self._now = now
+        self._answered.update(pairs)
+        return self.gate.passes(pairs)
 
     def enter(self, one: Asked) -> None:
         """A request that was taken so is not answered at once: keep what became of it, as `asked` does."""
@@ -328,14 +353,6 @@ class Player:
             arrival = self.script.arrivals[one.recorded]
             why = "the core takes back a request that was answered when it was recorded"
             self._tell("race", one.lane, arrival, live=one.live, detail=why)
-
-    def is_early(self, live: int) -> bool:
-        """Whether the recorded core took such a request back after more had come of it than has come by now."""
-        seq = self.recorded_of(live)
-        cancel = self.script.cancel_of(seq) if seq is not None else None
-        if seq is None or cancel is None:
-            return False
-        return any(one < cancel and one not in self._answered for one in self.script.course_of(seq))
 
     def replied(self, question: int | None, body: bytes) -> None:
         """The core has answered a question; `question` is the live number of that."""
@@ -535,7 +552,8 @@ class Player:
         """A delivery was made, or is given up."""
         self.gate.delivered(delivery.seq)
         self._answered.add(delivery.seq)
-        self._now = max(self._now, delivery.at)
+        if delivery.at > self._now:
+            self._now = delivery.at
         self._given[delivery.lane] = delivery.seq
         if delivery.cause is not None and delivery.is_answer:
             self._answered.add(delivery.cause)
@@ -645,7 +663,7 @@ class Player:
     @property
     def needs_settling(self) -> bool:
         """Whether the core should be given a moment before the next delivery: its next words may decide a match."""
-        if not self.gate.is_contested:
+        if not (self._known.contested or self._known.contested is None) or not self.gate.is_contested:
             return False
         if self._known.contested is None:
             self._known.contested = frozenset(self._matcher.contested())

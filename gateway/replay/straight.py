@@ -15,10 +15,10 @@ from gateway.calls.core_state import Core
 from gateway.calls.straight import name_of, send_all
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import BadMessage, scan
+from gateway.replay.picks import Known, Picks, Plain
 from gateway.replay.player import Act, Asked
 from gateway.replay.rewire import under_id
 from recordings.errors import RecordingError
-from recordings.matching import MOST_CANDIDATES, Line, Recorded
 from recordings.script import Delivery
 
 if TYPE_CHECKING:
@@ -34,87 +34,13 @@ if TYPE_CHECKING:
 
 HEAD = b'{"jsonrpc":"2.0","id":'
 """How nearly every message begins. One that does not goes the long way."""
+HEAD_BYTES = len(HEAD)
 METHOD = b',"method"'
+ZERO = ord("0")
 MOST_DIGITS = 18
 MOST_KNOWN = 4096
 MOST_KNOWN_BYTES = 8 << 20
 """Calls, and bytes of them, that are known by their bytes; all are forgotten where there are more."""
-
-
-class Known:
-    """What a call is by all of its bytes but the id: what it names, and the recorded ones that it may be."""
-
-    __slots__ = ("line", "name")
-
-    def __init__(self, name: str, line: Line) -> None:
-        self.name = name
-        self.line = line
-
-
-class Plain:
-    """One plain call, and the recorded one that it is."""
-
-    __slots__ = ("data", "id", "live", "name", "ours", "recorded")
-
-    def __init__(self, data: bytes, id_: int, name: str, recorded: Recorded) -> None:
-        self.data = data
-        self.id = id_
-        self.name = name
-        self.recorded = recorded
-        self.live = 0
-        """The number of its frame."""
-        self.ours = 0
-        """The id that it has at its peer."""
-
-
-class Picks:
-    """The recorded requests that the calls of one read are, before any is taken: the first unused ones of their lines.
-
-    None where the matcher would look further: where a later one has been caused and the first one has not.
-    """
-
-    __slots__ = ("_is_ordered", "_open", "_places")
-
-    def __init__(self, is_open: Callable[[int], bool], *, is_ordered: bool) -> None:
-        """`is_ordered` says that none is open where the one before it is not."""
-        self._open = is_open
-        self._is_ordered = is_ordered
-        self._places: dict[Line, tuple[int, int]] = {}
-        """By line: behind the one that was picked last, and behind those that are known not to be open."""
-
-    def next(self, line: Line) -> Recorded | None:
-        """The one that the next call of a line is."""
-        requests = line.requests
-        if line in self._places:
-            place, looked = self._places[line]
-        else:
-            first = line.first()
-            if first is None:
-                return None
-            place = looked = line.place
-        while place < len(requests) and requests[place].used:
-            place += 1
-        if place == len(requests):
-            return None
-        picked = requests[place]
-        if not self._is_ordered and len(requests) > 1 and not self._open(picked.seq):
-            looked = self._none_open(requests, place, max(looked, place + 1))
-            if looked < 0:
-                return None
-        self._places[line] = place + 1, looked
-        return picked
-
-    def _none_open(self, requests: list[Recorded], place: int, looked: int) -> int:
-        """See whether none of the candidates behind a place is open: how far they were looked at, or -1."""
-        most = place + MOST_CANDIDATES
-        at = place
-        while at < len(requests) and at < most:
-            if requests[at].used:
-                most += 1
-            elif at >= looked and self._open(requests[at].seq):
-                return -1
-            at += 1
-        return at
 
 
 class StraightPlay:
@@ -147,8 +73,8 @@ class StraightPlay:
     def _disperse(self) -> None:
         self._is_crowded = False
 
-    def _way(self, core: Core) -> Peer | None:
-        """The recorded peer that plain calls of a core go to at present, where nothing else is under way."""
+    def _way(self, core: Core, count: int) -> Peer | None:
+        """The recorded peer that so many plain calls of a core go to at present, where nothing else is under way."""
         session = core.session
         seat = session.only
         if (
@@ -164,16 +90,16 @@ class StraightPlay:
             or not session.tap.accepting
             or self._tap.must_keep
             or (self._seating is not None and not self._seating.is_decided)
+            or len(core.open) + count + len(session.cores) > session.max_in_flight + 1
         ):
             return None
         peer = seat.peers[0]
-        link = peer.link
-        is_plain = peer.is_plain and not peer.is_full
-        return peer if is_plain and link is not None and self._playing.plays(link) else None
+        is_plain = peer.is_plain and not peer.is_full and len(peer.pending) + count <= peer.limit
+        return peer if is_plain and self._playing.plays(peer.link) else None
 
-    def _learn(self, player: Player, peer: Peer, data: bytes, tail: bytes, most_depth: int) -> Known | None:
+    def _learn(self, peer: Peer, data: bytes, tail: bytes, most_depth: int) -> Known | None:
         """See what a call is that has not come before; None where it is not plain, which is remembered too."""
-        known = self._see(player, peer, data, most_depth)
+        known = self._see(peer, data, most_depth)
         self._known_bytes += len(tail)
         if len(self._known) >= MOST_KNOWN or self._known_bytes > MOST_KNOWN_BYTES:
             self._known.clear()
@@ -181,7 +107,7 @@ class StraightPlay:
         self._known[tail] = known
         return known
 
-    def _see(self, player: Player, peer: Peer, data: bytes, most_depth: int) -> Known | None:
+    def _see(self, peer: Peer, data: bytes, most_depth: int) -> Known | None:
         try:
             envelope, kind = scan(data, most_depth)
         except BadMessage:
@@ -191,56 +117,107 @@ class StraightPlay:
         name = name_of(data, envelope.params)
         if name is None:
             return None
-        line = player.line_of(peer.name, "tools/call", name, bytes(envelope.params))
+        line = self._playing.player.line_of(peer.name, "tools/call", name, bytes(envelope.params))
         return Known(name, line) if line is not None else None
 
-    def _plain(self, core: Core, peer: Peer, many: Sequence[bytes]) -> list[Plain] | None:
-        """The calls that messages are, and the recorded ones that these are; None unless all of them are plain."""
-        player = self._playing.player
+    def _prepare(self, player: Player) -> None:
+        """See whether what is known is still so: there may be another player, or more that is a secret."""
         secrets = self._generation()
         if player is not self._player or secrets != self._secrets:
             self._player, self._secrets = player, secrets
             self._known.clear()
             self._known_bytes = 0
+
+    def _read(self, core: Core, peer: Peer, data: bytes) -> tuple[int, Known] | None:
+        """The id of a message and the call that it is; None where it is not plain."""
+        head, _, tail = data.partition(METHOD)
+        digits = head[HEAD_BYTES:]
+        if head[:HEAD_BYTES] != HEAD or not digits.isdigit() or len(digits) > MOST_DIGITS:
+            return None
+        id_ = int(digits)
+        if id_ in core.open or (digits[0] == ZERO and digits != b"0"):
+            return None
         known = self._known
-        calls = core.open
+        one = known[tail] if tail in known else self._learn(peer, data, tail, core.most_depth)
+        return (id_, one) if one is not None else None
+
+    def _all_plain(self, core: Core, peer: Peer, many: Sequence[bytes]) -> list[Plain] | None:
+        """The calls that messages are, and the recorded ones that these are; None unless all of them are plain."""
+        player = self._playing.player
         arrivals = player.script.arrivals
         gate = player.gate
         picks = Picks(gate.is_open, is_ordered=gate.strength == "lockstep")
         found: dict[int, Plain] = {}
         for data in many:
-            head, _, tail = data.partition(METHOD)
-            digits = head[len(HEAD) :]
-            if not (head.startswith(HEAD) and digits.isdigit() and len(digits) <= MOST_DIGITS):
+            read = self._read(core, peer, data)
+            if read is None or read[0] in found:
                 return None
-            id_ = int(digits)
-            if id_ in calls or id_ in found or (digits[0] == 48 and id_):
+            id_, known = read
+            recorded = picks.next(known.line)
+            if recorded is None or not arrivals[recorded.seq].answered:
                 return None
-            one = known[tail] if tail in known else self._learn(player, peer, data, tail, core.most_depth)
-            recorded = picks.next(one.line) if one is not None else None
-            if one is None or recorded is None or not arrivals[recorded.seq].answered:
-                return None
-            found[id_] = Plain(data, id_, one.name, recorded)
+            found[id_] = Plain(data, id_, known.name, recorded)
         return list(found.values())
 
     # -- the way itself -----------------------------------------------------------------------------------------
 
+    def answers_one(self, core: Core, data: bytes) -> bool:
+        """As `answers`, for the one message of a read where it comes as it was recorded: in half of the time."""
+        peer = self._way(core, 1)
+        if peer is None:
+            return False
+        playing, tap = self._playing, self._tap
+        player = playing.player
+        self._prepare(player)
+        read = self._read(core, peer, data)
+        if read is None:
+            return False
+        id_, known = read
+        script, gate = player.script, player.gate
+        recorded = known.line.first()
+        if recorded is None or gate.strength != "lockstep" or not script.arrivals[recorded.seq].answered:
+            return False
+        caused = script.caused_by(recorded.seq)
+        if len(caused) != 1 or not gate.is_next(recorded.seq, caused[0]):
+            return False
+        answer = script.deliveries[caused[0]]
+        said = self._answer_of(answer, peer)
+        if said is None:
+            return False
+        name = peer.name
+        seq = tap.plain("request", "core>", data, name, id_, None, core.delivered, "tools/call", known.name)
+        if seq < 0:
+            core.refuse(id_, unrecorded())
+            return True
+        peer.delivered = seq
+        peer.calls += 1
+        ours = peer.next_id()
+        is_quiet = player.answers_one(recorded, answer)
+        body, result = said
+        if not self._counts:
+            body = under_id(body, ours)
+        core.delivered = tap.plain("response", "peer>", body, name, ours, seq, seq, "tools/call", "")
+        core.session.tap.at = tap.at
+        damage = peer.damage
+        damage.silence = damage.in_a_row = 0
+        playing.stir()
+        core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id_, result))
+        if not is_quiet:
+            self._deliver(core, peer, {})
+        return True
+
     def answers(self, core: Core, many: Sequence[bytes]) -> bool:
         """Answer the messages of one read, and say whether that was done. Where not, nothing has been touched."""
-        peer = self._way(core)
-        session = core.session
-        count = len(many)
-        if (
-            peer is None
-            or len(core.open) + count + len(session.cores) > session.max_in_flight + 1
-            or len(peer.pending) + count > peer.limit
-        ):
+        peer = self._way(core, len(many))
+        if peer is None:
             return False
-        calls = self._plain(core, peer, many)
+        player = self._playing.player
+        self._prepare(player)
+        calls = self._all_plain(core, peer, many)
         if calls is None:
             return False
         tap = self._tap
-        if count == 1:
+        if len(calls) == 1:
             (one,) = calls
             seq = tap.plain(
                 "request", "core>", one.data, peer.name, one.id, None, core.delivered, "tools/call", one.name
@@ -253,25 +230,61 @@ class StraightPlay:
             seq = tap.together("request", "core>", peer.name, core.delivered, "tools/call", rows)
             if seq < 0:
                 return False
-        session.tap.at = tap.at
-        player = self._playing.player
+        core.session.tap.at = tap.at
         ours = peer.last_id
-        waiting: dict[int, Plain] = {}
         for one in calls:
             ours += 1
             one.live, one.ours = seq, ours
             seq += 1
-            waiting[one.recorded.seq] = one
-            player.takes(one.recorded)
-            if len(player.script.caused_by(one.recorded.seq)) != 1:
-                # More comes of it than an answer, and may be for whom it was when that has been given.
-                self._enter(peer, one)
-        peer.mint(count)
-        peer.calls += count
+        peer.mint(len(calls))
+        peer.calls += len(calls)
         peer.delivered = seq - 1
         self._playing.stir()
-        self._deliver(core, peer, waiting)
+        if not self._in_order(core, peer, calls):
+            self._one_by_one(core, peer, calls)
         return True
+
+    def _in_order(self, core: Core, peer: Peer, calls: list[Plain]) -> bool:
+        """Answer calls that come as they were recorded, each before its answer, with nothing between; else False."""
+        player = self._playing.player
+        script = player.script
+        if player.needs_settling:
+            return False
+        pairs: list[int] = []
+        answers: list[Delivery] = []
+        said: list[tuple[Plain, bytes, bytes]] = []
+        for one in calls:
+            seq = one.recorded.seq
+            caused = script.caused_by(seq)
+            if len(caused) != 1:
+                return False
+            answer = script.deliveries[caused[0]]
+            what = self._answer_of(answer, peer)
+            if what is None:
+                return False
+            pairs += (seq, answer.seq)
+            answers.append(answer)
+            said.append((one, *what))
+        if not player.gate.follows(pairs):
+            return False
+        is_quiet = player.answers_next(answers, [one.recorded for one in calls], pairs)
+        self._send(core, peer, said)
+        if not is_quiet:
+            self._deliver(core, peer, {})
+        return True
+
+    def _one_by_one(self, core: Core, peer: Peer, calls: list[Plain]) -> None:
+        """Take calls for recorded ones, and answer them as their turn comes."""
+        player = self._playing.player
+        waiting: dict[int, Plain] = {}
+        for one in calls:
+            seq = one.recorded.seq
+            waiting[seq] = one
+            player.takes(one.recorded)
+            if len(player.script.caused_by(seq)) != 1:
+                # More comes of it than an answer, and may be for whom it was when that has been given.
+                self._enter(peer, one)
+        self._deliver(core, peer, waiting)
 
     def _deliver(self, core: Core, peer: Peer, waiting: dict[int, Plain]) -> None:
         """Deliver what is due, as the pump does, as long as it answers one of these calls and nothing else is."""
@@ -315,23 +328,22 @@ class StraightPlay:
     def _send(self, core: Core, peer: Peer, said: list[tuple[Plain, bytes, bytes]]) -> None:
         """Record answers and give them to the core."""
         tap = self._tap
-        rows = [
-            (body if self._counts else under_id(body, one.ours), one.ours, one.live, "")
-            for one, body, _ in said
-        ]
-        seq = -1
-        if len(rows) > 1:
-            first = tap.together("response", "peer>", peer.name, peer.delivered, "tools/call", rows)
-            seq = first + len(rows) - 1 if first >= 0 else -1
-        if seq < 0:
+        name, after = peer.name, peer.delivered
+        out: list[bytes] = []
+        rows: list[tuple[bytes, int, int | None, str]] = []
+        for one, body, result in said:
+            out.append(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (one.id, result))
+            rows.append((body if self._counts else under_id(body, one.ours), one.ours, one.live, ""))
+        first = tap.together("response", "peer>", name, after, "tools/call", rows) if len(rows) > 1 else -1
+        if first >= 0:
+            core.delivered = first + len(rows) - 1
+        else:
             for body, ours, live, _ in rows:
-                seq = tap.plain(
-                    "response", "peer>", body, peer.name, ours, live, peer.delivered, "tools/call", ""
+                core.delivered = tap.plain(
+                    "response", "peer>", body, name, ours, live, after, "tools/call", ""
                 )
         core.session.tap.at = tap.at
         peer.damage.silence = peer.damage.in_a_row = 0
-        core.delivered = seq
-        out = [b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (one.id, result) for one, _, result in said]
         if len(out) == 1:
             core.link.send(out[0])
         else:
@@ -368,7 +380,8 @@ class PlayedCore(Core):
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
-        if origin is not None or not self._straight.answers(self, (data,)):
+        straight = self._straight
+        if origin is not None or not (straight.answers_one(self, data) or straight.answers(self, (data,))):
             super().message(data, origin)
 
     def together(self, many: Sequence[bytes]) -> int:

@@ -388,3 +388,66 @@ def test_a_receiver_that_raises_loses_that_message_alone() -> None:
 
     run(main())
     assert len(problems) == 1
+
+
+class Taker(Recorder):
+    """Takes so many of the first messages of a read together, and says them back."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+        self.link: WebSocketLink | None = None
+        self.pieces: list[list[bytes]] = []
+
+    def together(self, many: list[bytes]) -> int:
+        self.pieces.append(list(many))
+        if self.most < 0:
+            raise ValueError("it takes none")
+        assert self.link is not None
+        self.link.send_all(many[: self.most])
+        return min(self.most, len(many))
+
+
+@pytest.mark.parametrize(
+    ("most", "sent", "taken"),
+    [
+        (0, [b"1", b"2"], 0),
+        (2, [b"1", b"2", b"3"], 2),
+        (3, [b"1", b"2", b"3"], 3),
+        (-1, [b"1", b"2"], 0),
+        (2, [b"1", "é".encode(), b"3"], 0),
+        (2, [b"1"], 0),
+    ],
+)
+def test_texts_of_one_read_are_offered_together_and_the_rest_comes_one_by_one(
+    most: int, sent: list[bytes], taken: int
+) -> None:
+    problems: list[str] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, context: problems.append(str(context["exception"]))
+        )
+        taker, is_ready = Taker(most), asyncio.Event()
+        heard: list[bytes] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await upgrade_as_server(reader, writer)
+            await is_ready.wait()
+            writer.write(b"".join(F(1, data).wire("client") for data in sent))
+            while len(heard) < len(sent):
+                heard.append((await read_frame(reader))[1])
+            await reader.read()
+
+        async with raw_server(serve) as url:
+            taker.link = await connect_websocket(url, taker, options=QUIET)
+            taker.on_message = taker.link.send
+            is_ready.set()
+            await eventually(lambda: len(heard) == len(sent))
+            assert heard == sent
+            assert taker.messages == sent[taken:]
+            assert taker.pieces == ([sent] if len(sent) > 1 and b"".join(sent).isascii() else [])
+            taker.link.close()
+
+    run(main())
+    assert problems == (["it takes none"] if most < 0 else [])

@@ -56,6 +56,11 @@ class Watched(StraightPlay):
     is_open = True
     went = 0
 
+    def answers_one(self, core: Core, data: bytes) -> bool:
+        went = self.is_open and super().answers_one(core, data)
+        self.went += went
+        return went
+
     def answers(self, core: Core, many: Sequence[bytes]) -> bool:
         went = self.is_open and super().answers(core, many)
         self.went += went
