@@ -24,10 +24,13 @@ from gateway.calls.ports import Tap
 from gateway.config.model import Config, PrometheusConfig, RecordConfig, TelemetryConfig
 from gateway.config.options import ServeOptions
 from gateway.config.peer import PeerConfig
+from gateway.hooks.record import SCHEMA
 from gateway.runtime.observed import ObservedTap
 from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.serve import Gateway
+from gateway.telemetry.facts import EVENT_HOOK
 from gateway.telemetry.hub import Telemetry
+from loadtest.hotpath import Counts
 from recordings.redaction import Redactor
 from recordings.store import Recorder
 from transports.base import Id, Origin, TransportError
@@ -42,6 +45,13 @@ REQUEST = (
 ANSWER = (
     b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"' + b"It jumps. " * 20 + b'"}]}}'
 )
+QUESTION = (
+    b'{"jsonrpc":"2.0","id":%d,"method":"pi/event_hook","params":{"event":"tool_call","data":'
+    b'{"toolName":"search","toolCallId":"%d","input":{"text":"The quick brown fox. "}}}}'
+)
+OPINION = b'{"jsonrpc":"2.0","id":%d,"result":{}}'
+COUNTED = 256
+"""Calls whose bytecodes are counted."""
 
 
 def pairs(tap: Tap, calls: int) -> float:
@@ -52,6 +62,23 @@ def pairs(tap: Tap, calls: int) -> float:
         seq = plain("request", "core>", REQUEST, "a", number, None, 0, "tools/call", "search")
         plain("response", "peer>", ANSWER, "a", number, seq, seq, "tools/call", "")
     return time.perf_counter() - began
+
+
+def asked(tap: Tap, calls: int) -> None:
+    """Record the frames of so many calls that a hook was asked about and has no opinion on."""
+    x = {"schema": SCHEMA, "point": "tool_call", "extension": "x", "decision": "none", "deadline_ms": 500}
+    for number in range(calls):
+        call = tap.plain("request", "core>", REQUEST, "a", number, None, 0, "tools/call", "search")
+        question = tap.record(
+            "request", ">peer", QUESTION % (number, number), peer="x", life=1, id=number, parent=call,
+            method=EVENT_HOOK, name="tool_call", flags=("synthetic",),
+        )  # fmt: skip
+        tap.plain("response", "peer>", OPINION % number, "x", number, question, 0, EVENT_HOOK, "")
+        tap.record(
+            "hook", "inside", peer="x", life=1, re=question, parent=call, name="tool_call",
+            x=x | {"took_ns": 1000 + number},
+        )  # fmt: skip
+        tap.plain("response", "peer>", ANSWER, "a", number, call, 0, "tools/call", "")
 
 
 def recording_tap(directory: str, name: str) -> RecordingTap:
@@ -104,6 +131,26 @@ async def of_the_log(calls: int, file: str) -> float:
     telemetry.forget()
     await telemetry.close()
     return took
+
+
+async def bytecodes_of_the_log(file: str) -> dict[str, float]:
+    """Bytecodes of ours that the log of a call takes, plain and with a hook that is asked about it."""
+    settings = TelemetryConfig(log_file=file)
+    found: dict[str, float] = {}
+    for name, frames in (("plain", pairs), ("asked", asked)):
+        telemetry = Telemetry(Config(telemetry=settings), Redactor(b"k" * 32), tell=lambda text: None)
+        stream = telemetry.watch(session="s", seed=1, started=0, transport="stdio")
+        tap, counts = ObservedTap(NullTap(), stream), Counts()
+        frames(tap, COUNTED)
+        telemetry.pump.drain(float("inf"))
+        frames(tap, COUNTED)
+        sys.settrace(counts.enter)
+        telemetry.pump.drain(float("inf"))
+        sys.settrace(None)
+        telemetry.forget()
+        await telemetry.close()
+        found[name] = counts.codes.total() / COUNTED
+    return found
 
 
 class Client:
@@ -171,6 +218,7 @@ def main() -> None:
     found: dict[str, Any] = {"frame_us": asyncio.run(of_a_frame(options.calls, options.rounds))}
     with tempfile.TemporaryDirectory() as directory:
         log = f"{directory}/log.jsonl"
+        found["log_bytecodes_a_call"] = asyncio.run(bytecodes_of_the_log(log))
         metrics = PrometheusConfig(port=0)
         cases = {
             "off": TelemetryConfig(),

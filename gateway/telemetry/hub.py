@@ -32,7 +32,7 @@ from gateway.telemetry.ledger import Ledger, Writer
 from gateway.telemetry.logs import LogFiles, log_dir
 from gateway.telemetry.metrics import Metrics, Place, exposition
 from gateway.telemetry.operations import Operation, Scene, Tracker
-from gateway.telemetry.plain import PlainCalls, PlainItem
+from gateway.telemetry.plain import Item, PlainCalls
 from gateway.telemetry.pump import Pump, Redacts, Stream
 from recordings.frame import is_hop
 
@@ -261,7 +261,7 @@ class _Teller:
         )
         self._ledger: Ledger | None = None
         self._plain: PlainCalls | None = None
-        self.plain: Callable[[PlainItem], bool] | None = None
+        self.plain: Callable[[Item], bool] | None = None
         if hub.logs is not None:
             self._ledger = Ledger(scene, hub.writer, partial(hub.write, scene.session))
             if not hub.counts_operations:

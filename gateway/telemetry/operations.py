@@ -82,7 +82,8 @@ class Operation(msgspec.Struct, kw_only=True, eq=False):
     fault: str = ""
     reason: str = ""
     is_plain: bool = False
-    """Whether it was begun by `begin_plain`: it has a number for an id, and nothing that another call has not."""
+    """Whether it was begun by `begin_plain` or `begin_question`: it has a number for an id, and nothing that another
+    one of its kind has not."""
     is_part: bool = False
     """Whether it is the client's part of a request that was passed on, and has no frame of its own."""
     above: Operation | None = None
@@ -164,20 +165,42 @@ class Tracker:
         self.open[operation.seq] = operation
         self.last = max(self.last, operation.start)
 
-    def ends_plainly(self, seq: int | None) -> Operation | None:
-        """Return the open plain call that the result of a peer's ends; None where more is open on its behalf, too."""
+    def is_asked_about(self, seq: int) -> Operation | None:
+        """Return the open plain call in whose course a hook is asked."""
+        operation = self.open.get(seq)
+        return operation if operation is not None and operation.is_plain else None
+
+    def begin_question(self, operation: Operation, above: Operation) -> None:
+        """A hook is asked about a plain call."""
+        operation.version = self._versions.get(operation.other, "")
+        self.open[operation.seq] = operation
+        above.children.append(operation)
+        operation.above = above
+        self.last = max(self.last, operation.start)
+
+    def passed(self, at: int) -> None:
+        """A frame has passed that concerns no operation."""
+        self.last = max(self.last, at)
+
+    def ends_plainly(self, seq: int | None, method: str) -> Operation | None:
+        """Return the open plain operation that a result ends; None where more is open on its behalf, too."""
         operation = self.open.get(seq) if seq is not None else None
-        return operation if operation is not None and operation.is_plain and not operation.children else None
+        if operation is None or not operation.is_plain or operation.method != method:
+            return None
+        if operation.children and any(child.is_open for child in operation.children):
+            return None
+        return operation
 
     def end_plain(self, operation: Operation, at: int, size: int) -> None:
         """What `ends_plainly` has returned has its answer, of so many bytes, which is no error and asks for nothing."""
         self.last = max(self.last, at)
         operation.end = at
         operation.answer_size = size
+        operation.children, operation.above = [], None
         del self.open[operation.seq]
         _remember(self._ended, operation.seq, operation)
         if not operation.version:
-            operation.version = self._versions.get("", "")
+            operation.version = self._versions.get(operation.other, "")
 
     def finish(self, at: int | None = None) -> None:
         """The session is over: what is open has no answer."""

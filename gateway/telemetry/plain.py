@@ -8,51 +8,31 @@ lead to the same lines.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gateway.protocol import log
 from gateway.protocol.canonical import NotCanonicalError, params_hash
 from gateway.protocol.log import Entry
-from gateway.telemetry.facts import BIG_BYTES, Fields
+from gateway.telemetry.blanks import HASH, ID, SEQ, SIZE, SPAN, TOOK_MS, TRACE, Clock, Forms, form
+from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, Fields
 from gateway.telemetry.ledger import Ledger, Writer
 from gateway.telemetry.operations import Operation, Scene, Tracker
+from gateway.telemetry.plain_hooks import PlainHooks
 from recordings.frame import is_hop
 
-PlainItem: TypeAlias = tuple[int, int, str, str, bytes, Fields]
-"""A frame of which nothing more is to be said, as it passed: seq, at, kind, way, body, and its other fields."""
+Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any] | Fields]
+"""A frame as it passed: seq, at, kind, way, body, and its other fields, by name or those of a plain one."""
 
 MOST_FORMS: Final = 4096
 LONGEST_NAME: Final = 128
 """Names of tools and peers whose lines are kept, and how long they may be; others go the long way."""
 
-_SEQ: Final = 7_310_586_294_170_263
-_SIZE: Final = 8_264_193_507_736_519
-_TOOK_MS: Final = 6_190_375_182_064.25
-_ID: Final = "blank-rpc-id"
-_TRACE: Final = "blank-trace"
-_SPAN: Final = "blank-span"
-_HASH: Final = "blank-hash"
-_AT: Final = "blank-at"
-_BLANKS: Final = {
-    f'"{_AT}"'.encode(): b'"%b.%03dZ"',
-    b"%d" % _SEQ: b"%d",
-    f'"{_ID}"'.encode(): b'"%b"',
-    f'"{_TRACE}"'.encode(): b'"%b"',
-    f'"{_SPAN}"'.encode(): b'"%b"',
-    f'"{_HASH}"'.encode(): b'"%b"',
-    msgspec.json.encode(_TOOK_MS): b"%b",
-    b"%d" % _SIZE: b"%d",
-}
-"""What stands in a line in the place of what differs from call to call, and how that is put there."""
-_blank = re.compile(b"|".join(re.escape(blank) for blank in _BLANKS))
-_HEAD: Final = [f'"{_AT}"'.encode(), b"%d" % _SEQ, *(f'"{name}"'.encode() for name in (_ID, _TRACE, _SPAN))]
-_STARTED: Final = [*_HEAD, b"%d" % _SEQ, f'"{_HASH}"'.encode(), b"%d" % _SIZE]
-_ENDED: Final = [*_HEAD, b"%d" % _SEQ, msgspec.json.encode(_TOOK_MS), b"%d" % _SIZE]
-"""The blanks of either line, in their order."""
+_HEAD: Final = (SEQ, ID, TRACE, SPAN, SEQ)
+_STARTED: Final = (*_HEAD, HASH, SIZE)
+_ENDED: Final = (*_HEAD, TOOK_MS, SIZE)
+"""The blanks of either line behind its time, in their order."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -74,16 +54,6 @@ _request = msgspec.json.Decoder(_Request).decode
 _answer = msgspec.json.Decoder(_Answer).decode
 
 
-class Forms:
-    """The lines about calls of one tool of one peer, with blanks."""
-
-    __slots__ = ("ended", "started")
-
-    def __init__(self, started: bytes, ended: bytes) -> None:
-        self.started = started
-        self.ended = ended
-
-
 class PlainCalls:
     """The plain calls of one session."""
 
@@ -102,9 +72,8 @@ class PlainCalls:
         self._suspects = suspects
         self._write = write
         self._forms: dict[tuple[str, str], Forms | None] = {}
-        self._second = -1
-        self._written = b""
-        """The second of the last line, counted since 1970 and as it is written."""
+        self._clock = Clock(scene.started)
+        self._hooks = PlainHooks(scene, writer, tracker, suspects, write)
         name = f"{scene.session} {scene.seed}".encode("utf-8", "surrogatepass")
         # Begun once, and gone on with from copies: to begin costs five times as much as a copy.
         self._traces = hashlib.blake2b(b"trace %b " % name, digest_size=16)
@@ -113,16 +82,22 @@ class PlainCalls:
     def forget(self) -> None:
         """There are more secrets: what is kept is to be looked at again."""
         self._forms.clear()
+        self._hooks.forget()
 
-    def take(self, item: PlainItem) -> bool:
+    def take(self, item: Item) -> bool:
         """Write the line about a frame, and say whether that was done. Where not, nothing has been touched."""
-        kind = item[2]
-        if kind == "request":
-            return self._asked(item)
-        return kind == "response" and self._answered(item)
+        kind, rest = item[2], item[5]
+        if isinstance(rest, tuple):
+            if kind == "request":
+                return self._asked(item, rest)
+            return kind == "response" and self._answered(item, rest)
+        if kind == "hook":
+            return self._hooks.decided(item)  # pyright: ignore[reportArgumentType] - its fields are by name
+        return kind == "request" and rest.get("method") == EVENT_HOOK and self._hooks.asked(item)  # pyright: ignore[reportArgumentType]
 
-    def _asked(self, item: PlainItem) -> bool:
-        seq, at, _, way, body, (peer, id_, _, method, name, unsuspected) = item
+    def _asked(self, item: Item, fields: Fields) -> bool:
+        seq, at, _, way, body, _ = item
+        peer, id_, _, method, name, unsuspected = fields
         size = len(body)
         if (
             method != "tools/call"
@@ -152,22 +127,23 @@ class PlainCalls:
             start=at, size=size, params_hash=hashed, trace_id=trace_id, span_id=span_id, is_plain=True,
         )  # fmt: skip
         self._tracker.begin_plain(operation)
-        second, rest = divmod(self._scene.started + at, 1_000_000_000)
-        if second != self._second:
-            self._begin(second)
+        second, ms = self._clock.read(at)
         self._write(
             forms.started
             % (
-                self._written, rest // 1_000_000, seq, told_id.encode(), trace_id.encode(), span_id.encode(), seq,
+                second, ms, seq, told_id.encode(), trace_id.encode(), span_id.encode(), seq,
                 hashed.encode(), size,
             )
         )  # fmt: skip
         return True
 
-    def _answered(self, item: PlainItem) -> bool:
-        _, at, _, way, body, (peer, _, re_, _, name, unsuspected) = item
+    def _answered(self, item: Item, fields: Fields) -> bool:
+        _, at, _, way, body, _ = item
+        peer, _, re, method, name, unsuspected = fields
         tracker = self._tracker
-        operation = tracker.ends_plainly(re_)
+        operation = tracker.ends_plainly(re, method)
+        if operation is not None and method == EVENT_HOOK:
+            return self._hooks.answered(at, way, body, peer, operation, unsuspected=unsuspected)
         size = len(body)
         if operation is None or way != "peer>" or name or operation.peer != peer or size >= BIG_BYTES:
             return False
@@ -181,24 +157,18 @@ class PlainCalls:
         if result is None or result.is_error is True or result.kind is not None:
             return False
         tracker.end_plain(operation, at, size)
-        second, rest = divmod(self._scene.started + at, 1_000_000_000)
-        if second != self._second:
-            self._begin(second)
+        second, ms = self._clock.read(at)
         seq = operation.seq
         took = at - operation.start
         self._write(
             forms.ended
             % (
-                self._written, rest // 1_000_000, seq, operation.id.encode(),  # pyright: ignore[reportOptionalMemberAccess] - a plain call has one
+                second, ms, seq, operation.id.encode(),  # pyright: ignore[reportOptionalMemberAccess] - a plain call has one
                 operation.trace_id.encode(),
                 operation.span_id.encode(), seq, _encode(round(took / 1e6, 3) if took > 0 else 0.0), size,
             )
         )  # fmt: skip
         return True
-
-    def _begin(self, second: int) -> None:
-        self._second = second
-        self._written = log.timestamp(second * 1_000_000_000)[: -len(".000Z")].encode()
 
     def _forms_of(self, peer: str, name: str) -> Forms | None:
         """The lines about calls of a tool; None where they cannot be told in advance."""
@@ -216,25 +186,15 @@ class PlainCalls:
         entries: list[Entry] = []
         ledger = Ledger(self._scene, self._writer, entries.append)
         operation = Operation(
-            seq=_SEQ, side="server", other="", peer=peer, method="tools/call", name=name, id=_ID, lane="", start=0,
-            size=_SIZE, params_hash=_HASH, trace_id=_TRACE, span_id=_SPAN, answer_size=_SIZE,
+            seq=SEQ, side="server", other="", peer=peer, method="tools/call", name=name, id=ID, lane="", start=0,
+            size=SIZE, params_hash=HASH, trace_id=TRACE, span_id=SPAN, answer_size=SIZE,
         )  # fmt: skip
         ledger.started(operation)
-        operation.end = round(_TOOK_MS * 1e6)
+        operation.end = round(TOOK_MS * 1e6)
         ledger.ended(operation)
         if len(entries) != 2:
             return None
         started, ended = (
-            _form(entry, blanks) for entry, blanks in zip(entries, (_STARTED, _ENDED), strict=True)
+            form(entry, blanks) for entry, blanks in zip(entries, (_STARTED, _ENDED), strict=True)
         )
         return Forms(started, ended) if started and ended else None
-
-
-def _form(entry: Entry, blanks: list[bytes]) -> bytes:
-    """Return an entry's line with its blanks as `%` fills them; empty where they are not those, or it is redacted."""
-    entry.ts = _AT
-    encoded = _encode(entry)
-    if log.suspects(encoded) or _blank.findall(encoded) != blanks:
-        return b""
-    escaped = log.line(entry).replace(b"%", b"%%")
-    return _blank.sub(lambda found: _BLANKS[found.group()], escaped)

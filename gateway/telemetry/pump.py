@@ -76,8 +76,8 @@ class Handler(Protocol):
 
     @property
     def plain(self) -> Callable[[Any], bool] | None:
-        """What may be given an item with `Fields`, if anything. It says False, and has done nothing, where the frame
-        is to be looked at as others are."""
+        """What may be given every item first, if anything. It says False, and has done nothing, where the frame is to
+        be looked at."""
         ...
 
     def renewed(self) -> None:
@@ -199,14 +199,12 @@ class Pump:
             self._busy.append(stream)
 
     def _quick(self, stream: Stream, items: deque[Item]) -> Item | None:
-        """Have plain frames told of without being looked into; the first that is not plain, or None after some."""
+        """Have plain frames told of without being looked into; the first that is not plain, or None after a few."""
         plain = stream.handler.plain
         if plain is None:
             return items.popleft()
         for _ in range(min(QUICK_ITEMS, len(items))):
             item = items.popleft()
-            if item[5].__class__ is not tuple:
-                return item
             try:
                 if not plain(item):
                     return item

@@ -77,6 +77,7 @@ class Session:
         self.stream = self.pump.stream(self.log)
         self.calls: list[tuple[int, Any]] = []
         self.seq = 0
+        self.question: int | None = None
 
     def says(self, kind: str, way: str, body: bytes, **rest: Any) -> int:
         """A frame that is not plain."""
@@ -93,11 +94,12 @@ class Session:
         re: int | None,
         name: str,
         method: str = "tools/call",
+        peer: str = "db",
     ) -> int:
         self.seq += 1
         # A recording has looked by what was known then: where that has become a secret since, it holds it.
         unsuspected = self.seq % 2 == 0 and SECRET.encode() not in body and not self.redactor.suspects(body)
-        self.stream.put((self.seq, self._at(), kind, way, body, ("db", id_, re, method, name, unsuspected)))
+        self.stream.put((self.seq, self._at(), kind, way, body, (peer, id_, re, method, name, unsuspected)))
         return self.seq
 
     def _at(self) -> int:
@@ -122,22 +124,65 @@ def perform(session: Session, step: tuple[str, Any, Any]) -> None:
             "notification", "peer>", b'{"method":"notifications/message"}', None, None, "", how
         )
     elif session.calls:
-        seq, _ = session.calls[int(which) % len(session.calls)]
-        if what == "end":
-            session.says(how, "inside", b"", peer="db", re=seq)
-        elif what == "cancel":
-            body = b'{"method":"notifications/cancelled","params":{"requestId":1}}'
-            session.says("notification", "core>", body, method="notifications/cancelled", re=seq)
-        elif what == "ask":
-            body = b'{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{}}'
-            session.says(
-                "request", "peer>", body, peer="db", id=5, method="sampling/createMessage", parent=seq
-            )
-            session.says("request", ">core", body, id=6, method="sampling/createMessage", parent=seq)
-        elif what == "hook":
-            session.says(
-                "hook", "inside", b"[]", peer="x", parent=seq, x={"decision": "allow", "point": "tool_call"}
-            )
+        follows(session, what, session.calls[int(which) % len(session.calls)][0], how)
+
+
+def follows(session: Session, what: str, seq: int, how: str) -> None:
+    """What is not plain, and is about a call."""
+    if what == "end":
+        session.says(how, "inside", b"", peer="db", re=seq)
+    elif what == "cancel":
+        body = b'{"method":"notifications/cancelled","params":{"requestId":1}}'
+        session.says("notification", "core>", body, method="notifications/cancelled", re=seq)
+    elif what == "ask":
+        body = b'{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{}}'
+        session.says("request", "peer>", body, peer="db", id=5, method="sampling/createMessage", parent=seq)
+        session.says("request", ">core", body, id=6, method="sampling/createMessage", parent=seq)
+    elif what == "question":
+        asks_a_hook(session, seq, how)
+    elif what == "opinion":
+        answers_of_a_hook(session, how)
+    elif what == "hook":
+        decides(session, seq, how)
+
+
+def asks_a_hook(session: Session, seq: int, how: str) -> None:
+    data: dict[str, Any] = {"toolName": SECRET if how == "secret" else TOOL, "toolCallId": "1", "input": {}}
+    params: dict[str, Any] = {"event": "tool_call", "data": data}
+    if how == "meta":
+        params["_meta"] = {"traceparent": PARENT}
+    body = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "pi/event_hook", "params": params}).encode()
+    session.question = session.says(
+        "request", ">peer", body, peer=SECRET if how == "name" else "guard", life=2 if how == "life" else 1, id=9,
+        parent=session.question if how == "other" else seq, method="pi/event_hook", name="tool_call",
+        flags=("synthetic",),
+    )  # fmt: skip
+
+
+def answers_of_a_hook(session: Session, how: str) -> None:
+    result: Any = {"result": {"block": True, "reason": SECRET if how == "secret" else "no"}}
+    if how == "failed":
+        result["isError"] = True
+    body = json.dumps({"jsonrpc": "2.0", "id": 9, "result": result}).encode()
+    if how == "error":
+        body = b'{"jsonrpc":"2.0","id":9,"error":{"code":-32000,"message":"no"}}'
+    kind, method = "error" if how == "error" else "response", "pi/event_hook"
+    session.says_plainly(kind, "peer>", body, 9, session.question, "", method, peer="guard")
+
+
+def decides(session: Session, seq: int, how: str) -> None:
+    x: dict[str, Any] = {
+        "schema": "tieline.hook.v1", "point": "tool_result" if how == "result" else "tool_call", "extension": "guard",
+        "decision": "changed" if how == "changed" else "none", "took_ns": 12345 + session.seq, "deadline_ms": 500,
+    }  # fmt: skip
+    if how in ("reason", "fault"):
+        x[how] = "timeout"
+    if how == "point":
+        x["point"] = "turn_end"
+    session.says(
+        "hook", "inside", b"[]", peer=SECRET if how == "name" else "guard", life=2 if how == "life" else 1,
+        re=None if how == "unasked" else session.question, parent=seq, name="tool_call", x=x,
+    )  # fmt: skip
 
 
 def calls(session: Session, name: str, how: str) -> None:
@@ -182,23 +227,35 @@ def answers(session: Session, which: int, how: str) -> None:
         session.says_plainly(kind, "peer>", body, id_, seq, "")
 
 
-HOW_CALLED = st.sampled_from(
-    ["plain", "plain", "plain", "text", "again", "secret", "traced", "big", "odd", "none", "lane", "prompt"]
-)
-HOW_ANSWERED = st.sampled_from(
-    ["plain", "plain", "plain", "failed", "more", "secret", "list", "error", "flagged", "core"]
-)
+HOW = {
+    "call": ["plain", "text", "again", "secret", "traced", "big", "odd", "none", "lane", "prompt"],
+    "question": ["plain", "secret", "name", "meta", "life", "other"],
+    "opinion": ["plain", "secret", "failed", "error"],
+    "hook": ["plain", "changed", "result", "reason", "fault", "point", "name", "life", "unasked"],
+    "answer": ["plain", "failed", "more", "secret", "list", "error", "flagged", "core"],
+}
+"""The ways of each thing that can go straight; nothing is odd about the first one."""
+WHICH = {"call": TOOL}
+ROUND = [(what, WHICH.get(what, -1), "plain") for what in HOW]
+"""A call that hooks are asked about."""
+
+
+def any_of(what: str, which: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[str, Any, Any]]:
+    plain = st.just("plain")
+    return st.tuples(st.just(what), which, st.one_of(plain, plain, st.sampled_from(HOW[what])))
+
+
 step = st.one_of(
-    st.tuples(st.just("call"), st.sampled_from(NAMES), HOW_CALLED),
-    st.tuples(st.just("call"), st.just(TOOL), HOW_CALLED),
-    st.tuples(st.just("answer"), st.integers(0, 5), HOW_ANSWERED),
+    any_of("call", st.sampled_from(NAMES)),
+    any_of("call", st.just(TOOL)),
+    *(any_of(what, st.integers(-2, 2)) for what in HOW if what != "call"),
     st.tuples(st.just("secret"), st.sampled_from([SECRET, TOOL]), st.just("")),
     st.tuples(st.sampled_from(["look", "greet"]), st.just(0), st.just("")),
     st.tuples(
         st.just("notify"), st.just(0), st.sampled_from(["notifications/message", "notifications/cancelled"])
     ),
-    st.tuples(st.just("end"), st.integers(0, 5), st.sampled_from(["timeout", "lost", "drop"])),
-    st.tuples(st.sampled_from(["cancel", "ask", "hook"]), st.integers(0, 5), st.just("")),
+    st.tuples(st.just("end"), st.integers(-2, 2), st.sampled_from(["timeout", "lost", "drop"])),
+    st.tuples(st.sampled_from(["cancel", "ask"]), st.integers(-2, 2), st.just("")),
 )
 
 
@@ -219,6 +276,8 @@ def play(steps: list[tuple[str, Any, Any]], *, is_straight: bool) -> Session:
 @given(st.lists(step, min_size=1, max_size=14))
 @settings(max_examples=80, deadline=None)
 @example([CALL, ("ask", 0, ""), ANSWER])
+@example([CALL, ("question", 0, "plain"), ("opinion", 0, "plain"), ANSWER])
+@example([CALL, ("question", 0, "plain"), ANSWER, ("opinion", 0, "plain")])
 @example([CALL, ("look", 0, ""), CALL, ("secret", TOOL, "")])
 @example([("greet", 0, ""), CALL, ("answer", 0, "more"), ANSWER])
 def test_both_ways_write_the_same_lines(steps: list[tuple[str, Any, Any]]) -> None:
@@ -235,6 +294,21 @@ def test_a_plain_call_goes_straight_and_its_lines_fit_the_schema(name: str) -> N
     for each in session.log.lines:
         VALIDATOR.validate(json.loads(each))
     assert json.loads(session.log.lines[1])["data"]["duration_ms"] == 651.0
+
+
+@pytest.mark.parametrize(("what", "how"), [(what, how) for what, ways in HOW.items() for how in ways])
+def test_both_ways_are_the_same_where_one_thing_is_odd(what: str, how: str) -> None:
+    odd = [(each, which, how if each == what else plain) for each, which, plain in ROUND]
+    steps = [("greet", 0, ""), *ROUND, ("look", 0, ""), *odd, *odd]
+    straight, long = play(steps, is_straight=True), play(steps, is_straight=False)
+    assert straight.log.lines == long.log.lines
+
+
+def test_what_hooks_were_asked_about_a_plain_call_goes_straight() -> None:
+    session = play(ROUND, is_straight=True)
+    assert session.log.took == [1, 2, 3, 4, 5]
+    for each in session.log.lines:
+        VALIDATOR.validate(json.loads(each))
 
 
 @pytest.mark.parametrize(
