@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.runtime.keeping import Begun, Launch, begin, keeper_works, start_keeper
 from gateway.runtime.processes import Owner, read_stat
@@ -91,6 +92,24 @@ class StopReport(msgspec.Struct, frozen=True, kw_only=True):
     """Pids of the tree that would not end."""
 
 
+class _Moment:
+    """Something that comes about once. `asyncio.Event` holds a queue from the beginning, and nobody may ever wait."""
+
+    def __init__(self) -> None:
+        self.is_here = False
+        self._event: asyncio.Event | None = None
+
+    def come(self) -> None:
+        self.is_here = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        if not self.is_here:
+            self._event = self._event or asyncio.Event()
+            await self._event.wait()
+
+
 class PeerProcess:
     """A running peer. Made by `start`; stays usable for questions after the process has ended."""
 
@@ -105,8 +124,8 @@ class PeerProcess:
         self._stderr: StderrTap | None = None
         self._pipes: list[int] = []
         self._limit: str | None = None
-        self._gone = asyncio.Event()
-        self._exited = asyncio.Event()
+        self._gone = _Moment()
+        self._exited = _Moment()
         self._timers: list[asyncio.TimerHandle] = []
         self._stopping: asyncio.Task[StopReport] | None = None
         self.close_stdin: Callable[[], None] | None = self._close_own_stdin
@@ -160,7 +179,7 @@ class PeerProcess:
     @property
     def gone(self) -> bool:
         """Whether nothing of its tree is left to wait for."""
-        return self._gone.is_set()
+        return self._gone.is_here
 
     @property
     def stderr_tail(self) -> bytes:
@@ -204,7 +223,7 @@ class PeerProcess:
 
     def kill(self) -> None:
         """SIGKILL to the whole tree, now."""
-        if self._tether is not None and not self._gone.is_set():
+        if self._tether is not None and not self._gone.is_here:
             self._tether.kill()
 
     async def _stop(self) -> StopReport:
@@ -213,7 +232,7 @@ class PeerProcess:
         return report
 
     async def _end_tree(self) -> StopReport:
-        if self._gone.is_set() or self._tether is None:
+        if self._gone.is_here or self._tether is None:
             return StopReport(exit=self.exit, stage="already", left=self.left)
         if self.close_stdin is not None:
             self.close_stdin()
@@ -231,7 +250,7 @@ class PeerProcess:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._gone.wait()
-        return self._gone.is_set()
+        return self._gone.is_here
 
     async def _spawn(self, executable: str, begun: Begun | None) -> None:
         tether: KeptTether | BareTether
@@ -246,6 +265,8 @@ class PeerProcess:
         except (OSError, ValueError) as fault:
             raise explain(self._spec, executable, fault) from fault
         self._pipes = [pipes.stdout, pipes.stdin]
+        # The variables are its own now: two kilobytes for each peer that is idle.
+        self._spec = replace(self._spec, environment={})
         self._stderr = StderrTap(pipes.stderr, self._listener.stderr, self._spec.echo)
         self._tether = tether
         if isinstance(tether, KeptTether):
@@ -287,7 +308,7 @@ class PeerProcess:
             limit=self._limit or _limit_hit(self._spec.limits, code, name, cpu_ms, tail),
             cpu_ms=cpu_ms, max_rss_kb=max_rss_kb,
         )  # fmt: skip
-        self._exited.set()
+        self._exited.come()
         if self._tether is not None:
             self._timers = [
                 self._loop.call_later(LINGER_S, self._tether.terminate),
@@ -307,7 +328,7 @@ class PeerProcess:
         if self._stderr is not None:
             self._stderr.drain()
             self._stderr.close()
-        self._gone.set()
+        self._gone.come()
 
     def _close_own_stdin(self) -> None:
         self._close_pipe(1)
