@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gateway.calls.call import Call
 from gateway.calls.exchange import Exchange
 from gateway.calls.peer_state import Peer
 from gateway.config.load import for_one_peer
@@ -88,6 +89,9 @@ class _Host:
 
     def secret_key(self) -> bytes:
         return KEY
+
+    def postpones(self, call: Call, take_back: Callable[[], None]) -> bool:
+        return False
 
     def last_words(self, peer: Peer) -> str:
         del peer

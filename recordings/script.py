@@ -188,6 +188,12 @@ class Script:
         """What the gateway asked by itself before it passed a request of the core on or answered it, in order."""
         return self._made_for.get(request, ())
 
+    def course_of(self, request: int) -> Iterator[int]:
+        """The deliveries that would not be without a request: its own, and those of what was asked in its course."""
+        yield from self.caused_by(request)
+        for own in (*self.made_for(request), *self.legs_of(request)):
+            yield from self.course_of(own)
+
     def cancel_of(self, request: int) -> int | None:
         """The recorded cancel of a request."""
         return self._cancels.get(request)

@@ -19,7 +19,7 @@ from transports.base import STRAY_BYTES, Id, Limits, Receiver, Stamp, TransportE
 from transports.lines import READ_BYTES
 from transports.turn import turn_of
 from transports.ws_keepalive import Keepalive
-from transports.ws_wire import Fragments, FrameMaker, ending_of, sendable, take_texts, watched
+from transports.ws_wire import Fragments, FrameMaker, ending_of, lacking, sendable, take_texts, watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,9 @@ class WebSocketLink(asyncio.Protocol):
         self._closed = False
         self._told = False
         self._fragments = Fragments()
+        self._begun = bytearray()
+        """What has come of a plain text message of more than one read."""
+        self._lacks = 0
         self._keepalive = Keepalive(
             self._loop,
             options.ping_interval_s,
@@ -277,6 +280,12 @@ class WebSocketLink(asyncio.Protocol):
         """Take what was read: whole text messages straight away, all else by way of the core."""
         self._keepalive.heard = True
         self._turn.tick += 1
+        if self._lacks:
+            self._begun += data
+            self._lacks -= len(data)
+            if self._lacks > 0 and self._plain:
+                return
+            data = self._take_begun()
         if self._plain and self._reader.boundary and self._wire.current_size is None:
             limit = self._limits.message_bytes
             messages, data = take_texts(data, masked=self._masked_in, limit=limit)
@@ -291,9 +300,18 @@ class WebSocketLink(asyncio.Protocol):
                     self._turn.end()
             if not data:
                 return
+            self._lacks = lacking(data, masked=self._masked_in, limit=limit) if self._plain else 0
+            if self._lacks:
+                self._begun += data
+                return
         if not self._closed:
             self._wire.receive_data(data)
             self._pump()
+
+    def _take_begun(self) -> bytes:
+        self._lacks = 0
+        begun, self._begun = self._begun, bytearray()
+        return bytes(begun)
 
     def _together(self, messages: list[bytes]) -> int:
         """How many of the first messages of a read the receiver has taken together, where it can do that."""
@@ -423,12 +441,16 @@ class WebSocketLink(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The other side sends no more; the transport closes after this."""
+        if self._lacks:
+            self._wire.receive_data(self._take_begun())
         self._wire.receive_eof()
         self._pump()
         self._arm_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over, in whatever way."""
+        if self._lacks:
+            self._wire.receive_data(self._take_begun())
         self._wire.receive_eof()
         self._closed = True
         self._open = self._plain = False

@@ -29,6 +29,7 @@ SUBPROTOCOL = Subprotocol("mcp")
 
 _TEXT_FIN = 0x81
 _MASK_POOL = 4096
+_LONGEST_HEAD = 14
 
 
 class BoundaryReader(StreamReader):
@@ -62,13 +63,14 @@ def take_texts(data: bytes, *, masked: bool, limit: int) -> tuple[list[bytes], b
     at, end = 0, len(data)
     while end - at >= 2 and data[at] == _TEXT_FIN:
         size = data[at + 1]
-        if (size >= 128) is not masked or size & 127 == 127:
+        if (size >= 128) is not masked:
             break
         size &= 127
         start = at + 2
-        if size == 126:
-            size = int.from_bytes(data[start : start + 2], "big")
-            start += 2
+        if size >= 126:
+            more = 2 if size == 126 else 8
+            size = int.from_bytes(data[start : start + more], "big")
+            start += more
         if masked:
             start += 4
         if end - start < size or size > limit:
@@ -77,6 +79,23 @@ def take_texts(data: bytes, *, masked: bool, limit: int) -> tuple[list[bytes], b
         message = data[start:at]
         messages.append(apply_mask(message, data[start - 4 : start]) if masked else message)
     return messages, data[at:] if at else data
+
+
+def lacking(data: bytes, *, masked: bool, limit: int) -> int:
+    """How many bytes of the whole text message at the head of `data` are still to come; 0 where the core is to judge.
+
+    As `take_texts`, which leaves it in the rest: with all of it, it is one that it takes.
+    """
+    if len(data) < _LONGEST_HEAD or data[0] != _TEXT_FIN or (data[1] >= 128) is not masked:
+        return 0
+    size = data[1] & 127
+    start = 2
+    if size >= 126:
+        start = 4 if size == 126 else 10
+        size = int.from_bytes(data[2:start], "big")
+    if masked:
+        start += 4
+    return max(0, start + size - len(data)) if size <= limit else 0
 
 
 class Fragments:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 
 from adapters import kit
 from adapters.database.engine import Engine
+from adapters.database.hop import Played
 from adapters.database.offered import Limits
 from adapters.database.opening import open_profile, open_url
 from adapters.database.resources import Schemas
@@ -98,37 +100,70 @@ def main() -> None:
         sys.exit(f"{PROGRAM}: no database: say --url URL or --profile NAME")
     hops = kit.Hops.wanted(os.environ)
     try:
-        databases, limits = _opened(options, options.profiles or usual, hops)
+        opened = _opened(options, options.profiles or usual, hops)
     except kit.ToolError as fault:
+        if hops.is_recorded and options.dialect == "mcp" and options.listen == "stdio":
+            # The host is told at which hop it was, and hears nothing else.
+            app = kit.App(PROGRAM, VERSION, hops=hops)
+            app.opening = partial(_fail, fault)
+            kit.run(app, options)
         sys.exit(f"{PROGRAM}: {fault}")
-    app = build(databases, timeout_s=options.timeout, limits=limits, export_to=options.export_dir, hops=hops)
+    app = build(
+        opened.databases,
+        timeout_s=options.timeout,
+        limits=opened.limits,
+        export_to=options.export_dir,
+        hops=hops,
+    )
+    if hops.is_played:
+        app.opening = opened.start
     run_or_ask(app, options, program=PROGRAM)
 
 
-def _opened(
-    options: argparse.Namespace, place: str, hops: kit.Hops | None
-) -> tuple[dict[str, Engine], dict[str, Limits]]:
-    """The databases that were named, and their own limits. Raises `kit.ToolError`."""
-    databases: dict[str, Engine] = {}
-    limits: dict[str, Limits] = {}
+async def _fail(fault: kit.ToolError) -> None:
+    raise fault
 
-    def add(name: str, found: Engine) -> None:
-        if name in databases:
+
+class _Opened:
+    """The databases that were named."""
+
+    def __init__(self) -> None:
+        self.databases: dict[str, Engine] = {}
+        self.limits: dict[str, Limits] = {}
+        self._named: list[tuple[Engine, str]] = []
+
+    def add(self, name: str, found: Engine, named: str) -> None:
+        """Take one; `named` is where. Raises `kit.ToolError` where there is one of that name."""
+        if name in self.databases:
             raise kit.ToolError(
                 "invalid_request", f"two databases are named {name}; write --url NAME={found.kind}://…"
             )
-        databases[name] = found
+        self.databases[name] = found
+        self._named.append((found, named))
 
+    async def start(self) -> None:
+        """Hear of those that are played whether they could be opened. Raises `kit.ToolError` as recorded."""
+        for found, named in self._named:
+            try:
+                if isinstance(found, Played):
+                    await found.start()
+            except kit.ToolError as fault:
+                raise kit.ToolError(fault.code, f"{named}: {fault}") from None
+
+
+def _opened(options: argparse.Namespace, place: str, hops: kit.Hops) -> _Opened:
+    """The databases that were named, and their own limits. Raises `kit.ToolError`."""
+    opened = _Opened()
     for url in options.url:
         try:
             name, found = open_url(url, writable=options.writable, hops=hops)
         except kit.ToolError as fault:
             raise kit.ToolError(fault.code, f"--url: {fault}") from None
-        add(name, found)
+        opened.add(name, found, "--url")
     for name in options.profile:
-        found, limits[name] = open_profile(name, place, writable=options.writable, hops=hops)
-        add(name, found)
-    return databases, limits
+        found, opened.limits[name] = open_profile(name, place, writable=options.writable, hops=hops)
+        opened.add(name, found, f"{place}: [{name}]")
+    return opened
 
 
 if __name__ == "__main__":

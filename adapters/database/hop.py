@@ -17,12 +17,11 @@ import msgspec
 from adapters import kit
 from adapters.database.engine import Ask, Batch, Catalog, Effect, Engine, Report
 from adapters.database.shapes import Database
-from gateway.protocol import errors, jsonrpc
+from adapters.kit.hops import error_of, fault_of
+from adapters.kit.starting import start
+from gateway.protocol import jsonrpc
 
 T = TypeVar("T")
-
-CANCELLED = -32800
-"""Nobody waited for the answer any more."""
 
 
 def over(hops: kit.Hops, name: str, engine: Engine) -> Engine:
@@ -88,7 +87,7 @@ class Told:
         try:
             result = await answer
         except BaseException as fault:
-            self._tell(jsonrpc.error(number, _error_of(fault)))
+            self._tell(jsonrpc.error(number, error_of(fault)))
             raise
         self._tell(jsonrpc.response(number, msgspec.json.encode(result)))
         return result
@@ -106,6 +105,10 @@ class Played:
         self._open: dict[int | str, asyncio.Future[bytes]] = {}
         self._count = 0
         hops.listen(self._hop, self._hear)
+
+    async def start(self) -> None:
+        """Hear whether it could be opened. Raises `kit.ToolError` as it was recorded."""
+        await start(self._hops, self._hop)
 
     async def facts(self, name: str) -> Database:
         """What is known of it."""
@@ -149,38 +152,9 @@ class Played:
         if waiting is None or waiting.done():
             return
         if envelope.error:
-            waiting.set_exception(_fault_of(bytes(envelope.error)))
+            waiting.set_exception(fault_of(bytes(envelope.error)))
         else:
             waiting.set_result(bytes(envelope.result))
-
-
-class _Data(msgspec.Struct):
-    code: errors.Code = "io"
-    details: dict[str, Any] = {}
-
-
-class _Error(msgspec.Struct):
-    code: int
-    message: str
-    data: _Data = msgspec.field(default_factory=_Data)
-
-
-def _error_of(fault: BaseException) -> bytes:
-    if isinstance(fault, asyncio.CancelledError):
-        return msgspec.json.encode({"code": CANCELLED, "message": "cancelled"})
-    if not isinstance(fault, kit.ToolError):
-        # A fault of the adapter itself, whose words may hold anything.
-        fault = kit.ToolError("internal", f"the adapter failed ({type(fault).__name__})")
-    data = _Data(fault.code, fault.details)
-    return msgspec.json.encode(_Error(errors.JSONRPC[fault.code], str(fault), data))
-
-
-def _fault_of(error: bytes) -> kit.ToolError:
-    try:
-        told = msgspec.json.decode(error, type=_Error)
-        return kit.ToolError(told.data.code, told.message, **told.data.details)
-    except msgspec.DecodeError:
-        return kit.ToolError("io", error.decode(errors="replace"))
 
 
 def _query(ask: Ask, batch: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from adapters.database.catalog_mysql import MySQLCatalog
 from adapters.database.catalog_postgres import PostgresCatalog
 from adapters.database.catalog_sqlite import SQLiteCatalog
 from adapters.database.engine import Catalog, Engine
-from adapters.database.hop import Played, over
+from adapters.database.hop import Played, hop_of, over
 from adapters.database.offered import Limits
 from adapters.database.sqlite import SQLite
 
@@ -57,8 +57,15 @@ def open_url(
         target = msgspec.structs.replace(target, secret=password)
     if hops is not None and hops.is_played:
         return target.name, _played(target, hops, writable=writable)
-    engine = _engine(target, writable=writable)
-    return target.name, engine if hops is None else over(hops, target.name, engine)
+    if hops is None or not hops.is_recorded:
+        return target.name, _engine(target, writable=writable)
+    try:
+        engine = _engine(target, writable=writable)
+    except kit.ToolError as fault:
+        hops.started(hop_of(target.name), fault)
+        raise
+    hops.started(hop_of(target.name))
+    return target.name, over(hops, target.name, engine)
 
 
 def _played(target: urls.Target, hops: kit.Hops, *, writable: bool) -> Engine:

@@ -16,7 +16,7 @@ import msgspec
 from adapters.kit import functions
 from adapters.kit.commands import Command
 from adapters.kit.context import Forwarding
-from adapters.kit.errors import Json
+from adapters.kit.errors import Json, ToolError
 from adapters.kit.functions import Names, Signature, read
 from adapters.kit.hops import Hops
 from adapters.kit.resources import Resources, Shelf, template
@@ -91,6 +91,11 @@ class App:
         self.completions: dict[tuple[str, str], Callable[..., Any]] = {}
         self.starters: list[Callable[[], Awaitable[None]]] = []
         self.closers: list[Callable[[], Awaitable[None]]] = []
+        self.opening: Callable[[], Awaitable[None]] | None = None
+        """Awaited before the first request is answered, where the host has to be asked or told something for it; a
+        `ToolError` of its ends the program. MCP over stdio alone."""
+        self.fault: ToolError | None = None
+        """What it ends with."""
         self.listeners: list[Listener] = []
         """The connections that are open."""
         self.hops = Hops() if hops is None else hops

@@ -7,14 +7,19 @@ nothing unless the host has asked for it when it started the extension.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from adapters.kit.context import current
-from gateway.protocol import hops
+from adapters.kit.errors import ToolError
+from gateway.protocol import errors, hops, jsonrpc
 
 Hear: TypeAlias = Callable[[bytes], None]
+Started: TypeAlias = Callable[[ToolError | None], None]
+CANCELLED: Final = -32800
+"""Nobody waited for the answer any more."""
+GONE: Final = "the host has gone"
 
 
 class Hops:
@@ -29,6 +34,10 @@ class Hops:
         self.has_left = False
         """Whether the host has gone: nobody hears what is said, nor answers."""
         self._ears: dict[str, tuple[Hear, Hear | None]] = {}
+        self._pieces = hops.Pieces()
+        self._starting: dict[tuple[str, str], Started] = {}
+        """By hop and id: services of which the host is asked whether they could be opened."""
+        self._count = 0
 
     @classmethod
     def wanted(cls, environ: Mapping[str, str]) -> Hops:
@@ -57,6 +66,24 @@ class Hops:
         """Tell that the service has ended by itself; how, as JSON."""
         self._tell(hops.Crossing(hop=hop, way="in", ended=msgspec.Raw(how)))
 
+    def started(self, hop: str, fault: BaseException | None = None) -> None:
+        """Tell that the service was opened, or why it could not be."""
+        id_ = self._ask(hop)
+        self.came(hop, jsonrpc.response(id_, b"{}") if fault is None else jsonrpc.error(id_, error_of(fault)))
+
+    def start(self, hop: str, then: Started) -> None:
+        """Ask the host that stands in for the service whether it could be opened; `then` is called with why not."""
+        if self.has_left:
+            then(ToolError("io", GONE))
+        else:
+            self._starting[hop, self._ask(hop)] = then
+
+    def _ask(self, hop: str) -> str:
+        self._count += 1
+        id_ = f"start-{self._count}"
+        self.out(hop, jsonrpc.request(id_, hops.START, b"{}"))
+        return id_
+
     def listen(self, hop: str, hear: Hear | None, gone: Hear | None = None) -> None:
         """Have `hear` called with each message that comes for the service's, or, with None, nothing any more.
 
@@ -79,24 +106,74 @@ class Hops:
     def left(self) -> None:
         """The host has gone."""
         self._send, self.has_left = None, True
+        starting, self._starting = self._starting, {}
+        for then in starting.values():
+            then(ToolError("io", GONE))
 
     def heard(self, params: bytes) -> None:
         """The host says what a service has said. Raises `msgspec.DecodeError`."""
-        crossing = hops.read(params)
+        crossing, _ = self._pieces.whole(hops.read(params))
+        if crossing is None or crossing.way != "in" or self._is_start(crossing):
+            return
         hear, gone = self._ears.get(crossing.hop, (None, None))
-        if hear is None or crossing.way != "in":
+        if hear is None:
             return
         if not bytes(crossing.ended):
             hear(bytes(crossing.message))
         elif gone is not None:
             gone(bytes(crossing.ended))
 
+    def _is_start(self, crossing: hops.Crossing) -> bool:
+        """Take the answer to whether a service could be opened; whether it was one."""
+        if not self._starting:
+            return False
+        try:
+            envelope = jsonrpc.read(bytes(crossing.message))
+        except jsonrpc.BadMessage:
+            return False
+        then = self._starting.pop((crossing.hop, str(envelope.id)), None) if not envelope.method else None
+        if then is None:
+            return False
+        then(fault_of(bytes(envelope.error)) if envelope.error else None)
+        return True
+
     def _tell(self, crossing: hops.Crossing) -> None:
-        message = hops.write(crossing)
-        if self._send is not None:
-            self._send(message)
-        elif self.mode is not None and not self.has_left:
-            self._unsent.append(message)
+        for message in hops.write(crossing):
+            if self._send is not None:
+                self._send(message)
+            elif self.mode is not None and not self.has_left:
+                self._unsent.append(message)
+
+
+class _Data(msgspec.Struct):
+    code: errors.Code = "io"
+    details: dict[str, Any] = {}
+
+
+class _Error(msgspec.Struct):
+    code: int
+    message: str
+    data: _Data = msgspec.field(default_factory=_Data)
+
+
+def error_of(fault: BaseException) -> bytes:
+    """The error object that stands for a fault of a service at its hop."""
+    if not isinstance(fault, Exception):
+        return msgspec.json.encode({"code": CANCELLED, "message": "cancelled"})
+    if not isinstance(fault, ToolError):
+        # A fault of the adapter itself, whose words may hold anything.
+        fault = ToolError("internal", f"the adapter failed ({type(fault).__name__})")
+    data = _Data(fault.code, fault.details)
+    return msgspec.json.encode(_Error(errors.JSONRPC[fault.code], str(fault), data))
+
+
+def fault_of(error: bytes) -> ToolError:
+    """The fault that an error object at a hop stands for."""
+    try:
+        told = msgspec.json.decode(error, type=_Error)
+        return ToolError(told.data.code, told.message, **told.data.details)
+    except msgspec.DecodeError:
+        return ToolError("io", error.decode(errors="replace"))
 
 
 def _call() -> int | str | None:

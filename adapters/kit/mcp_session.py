@@ -43,6 +43,8 @@ class McpSession(Session):
         self._seal = Seal()
         self._offer = Offer(app)
         self._news = News(self.tell)
+        self._held: list[bytes] | None = None
+        """What has come while the app opens what it needs."""
 
     # What the transport calls.
 
@@ -60,6 +62,8 @@ class McpSession(Session):
             number = -32700 if bad.reason in ("not-json", "not-utf8") else errors.INVALID_REQUEST
             if bad.salvaged.kind != "answer":
                 self._refuse(bad.salvaged.id, Refused(number, bad.message))
+            return
+        if self.app.opening is not None and self._waits(data, envelope, kind):
             return
         request = envelope.id if isinstance(envelope.id, int | str) else None
         try:
@@ -138,6 +142,34 @@ class McpSession(Session):
 
     def _refuse(self, request: Id | None, refused: Refused) -> None:
         self._send(jsonrpc.error(request, encoded(refused.error)))
+
+    # What comes before everything.
+
+    def _waits(self, data: bytes, envelope: jsonrpc.Envelope, kind: jsonrpc.Kind) -> bool:
+        """Whether a message has to wait for the app, which opens what it needs once the host has said something."""
+        if envelope.method == hops.NOTIFICATION or (self._held is None and kind != "request"):
+            return False
+        if self._held is None:
+            self._held = []
+            self.app.hops.connect(self._send)
+            task = self._loop.create_task(self._open())
+            self._handling.add(task)
+            task.add_done_callback(self._handling.discard)
+        self._held.append(data)
+        return True
+
+    async def _open(self) -> None:
+        assert self.app.opening is not None
+        try:
+            await self.app.opening()
+        except ToolError as fault:
+            self.app.fault = fault
+            self.stop()
+            return
+        self.app.opening = None
+        held, self._held = self._held or [], None
+        for data in held:
+            self.message(data)
 
     # What is told and asked.
 

@@ -93,6 +93,8 @@ async def _serve_one(app: App, dialect: Dialect) -> None:
     await close(app)
     link.close()
     await session.gone.wait()
+    if app.fault is not None:
+        raise app.fault
 
 
 async def _serve_many(app: App, dialect: Dialect, listen: str, token_file: str | None) -> None:

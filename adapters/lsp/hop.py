@@ -10,6 +10,7 @@ import asyncio
 import msgspec
 
 from adapters.kit.hops import Hops
+from adapters.kit.starting import start
 from adapters.lsp.channel import Channel, Ended, Listener
 from adapters.lsp.reach import Reach, start_process
 from adapters.lsp.servers import Server
@@ -32,7 +33,13 @@ class _Told:
         """Reach a server. Raises as the reach behind does."""
         hop = f"lsp:{server.name}"
         overheard = _Overheard(listener, self._hops, hop)
-        return _Telling(await self._reach(server, root, overheard), overheard, self._hops, hop)
+        try:
+            channel = await self._reach(server, root, overheard)
+        except BaseException as fault:
+            self._hops.started(hop, fault)
+            raise
+        self._hops.started(hop)
+        return _Telling(channel, overheard, self._hops, hop)
 
 
 class _Overheard:
@@ -83,8 +90,12 @@ class _Played:
         self._hops = hops
 
     async def open(self, server: Server, root: str, listener: Listener) -> Channel:
-        """Begin to listen to the host in a server's place. Starts nothing and needs no program."""
+        """Begin to listen to the host in a server's place. Starts nothing and needs no program.
+
+        Raises `kit.ToolError` where the server could not be started when it was recorded.
+        """
         del root
+        await start(self._hops, f"lsp:{server.name}")
         return _Silent(self._hops, f"lsp:{server.name}", listener)
 
 

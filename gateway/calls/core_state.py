@@ -152,6 +152,9 @@ class Core:
         """The connection has ended: nobody waits for the answers any more."""
         if self.is_closed:
             return
+        carried = next(iter(self.open.values()), None) if self.hello.ephemeral else None
+        if self.session.postpones(carried, lambda: self.closed(fault)):
+            return
         self.is_closed = True
         self.session.core_closed(self, fault)
 

@@ -59,33 +59,45 @@ class Hops:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._hops: dict[str, _Hop] = {}
+        self._pieces = hops.Pieces()
+        self._life = 0
         self.inner: Inner | None = None
         """Set by the host before the peer is there."""
 
     def crossed(self, envelope: Envelope) -> None:
         """A peer tells of a message. Raises `msgspec.DecodeError` where it does not say of which."""
-        crossing = hops.read(bytes(envelope.params))
+        if self._life != self._peer.life:
+            # What the life before has begun to say it does not go on with.
+            self._life = self._peer.life
+            self._pieces.forget()
+        crossing, size = self._pieces.whole(hops.read(bytes(envelope.params)))
+        if crossing is None:
+            return
         if crossing.hop not in self._hops and len(self._hops) >= MOST_HOPS:
             raise msgspec.ValidationError(f"more than {MOST_HOPS} hops")
         if bytes(crossing.ended):
             self._record_end(crossing)
             return
-        said = self._record(crossing)
+        said = self._record(crossing, size)
         if said is not None and self.inner is not None and crossing.way == "out":
             self.inner.heard(crossing.hop, said)
 
     def say(self, hop: str, message: bytes) -> int:
         """Give the adapter a message of its service, record it, and return the number of its frame."""
         crossing = hops.Crossing(hop=hop, way="in", message=msgspec.Raw(message))
-        said = self._record(crossing)
-        self._peer.notify(hops.write(crossing), hops.NOTIFICATION)
+        said = self._record(crossing, len(message))
+        self._tell(crossing)
         return said.seq if said is not None else -1
 
     def end(self, hop: str, how: bytes) -> None:
         """Tell the adapter that its service has ended, and record it."""
         crossing = hops.Crossing(hop=hop, way="in", ended=msgspec.Raw(how))
         self._record_end(crossing)
-        self._peer.notify(hops.write(crossing), hops.NOTIFICATION)
+        self._tell(crossing)
+
+    def _tell(self, crossing: hops.Crossing) -> None:
+        for message in hops.write(crossing):
+            self._peer.notify(message, hops.NOTIFICATION)
 
     def _record_end(self, crossing: hops.Crossing) -> None:
         peer, session = self._peer, next(iter(self._peer.sessions), None)
@@ -98,7 +110,7 @@ class Hops:
             life=max(peer.life, 1), after=hop.latest.get(">peer"),
         )  # fmt: skip
 
-    def _record(self, crossing: hops.Crossing) -> Said | None:
+    def _record(self, crossing: hops.Crossing, size: int) -> Said | None:
         peer = self._peer
         call = peer.pending.get(crossing.call) if crossing.call is not None else None
         session = call.session if call is not None else next(iter(peer.sessions), None)
@@ -110,10 +122,12 @@ class Hops:
         name = f"{peer.name}{HOP}{crossing.hop}"
         life, after = max(peer.life, 1), hop.latest.get(back)
         try:
+            if size > len(message):
+                raise BadMessage("too-large", f"more than {len(message)} bytes")
             envelope = jsonrpc.read(message, peer.most_depth)
             kind = jsonrpc.kind_of(envelope)
         except BadMessage as bad:
-            x = {"why": bad.reason, "bytes": len(message)}
+            x = {"why": bad.reason, "bytes": size}
             hop.latest[way] = session.tap.record("raw", way, message, peer=name, life=life, after=after, x=x)
             return None
         id_ = envelope.id

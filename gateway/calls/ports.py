@@ -14,6 +14,7 @@ from gateway.sessions.files import Beginning, Files, Loaded, StoreError
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
+    from gateway.calls.call import Call
     from gateway.calls.host_call import Hosted
     from gateway.calls.host_terminal import Shown
     from gateway.calls.peer_state import Peer
@@ -211,6 +212,10 @@ class Host(Protocol):
 
     def greeted(self, tap: Tap, hello: Hello, version: str, client: bytes) -> None:
         """A core has shown which version it speaks, and with `client` its `clientInfo`: once in each session."""
+        ...
+
+    def postpones(self, call: Call, take_back: Callable[[], None]) -> bool:
+        """Whether a call is taken back too soon: `take_back` is then called when it is time. Only in a replay."""
         ...
 
     def last_words(self, peer: Peer) -> str:

@@ -6,6 +6,7 @@ legs is a flow (`flows.py`), what a peer asks of the core is in `asks.py`, subsc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -674,6 +675,8 @@ class Session:
             params = {}
         id_ = jsonrpc.as_id(params.get("requestId"))
         call = core.open.get(id_) if id_ is not None else None
+        if self.postpones(call, lambda: self._cancelled(core, data, envelope)):
+            return
         flags = () if call is not None else ("orphan",)
         self.tap.record(
             "notification",
@@ -694,6 +697,10 @@ class Session:
             self.drop(call, str(params.get("reason", "")))
         if core.link.stamped:
             core.link.cancel(call.core_id)
+
+    def postpones(self, call: Call | None, take_back: Callable[[], None]) -> bool:
+        """Whether a call that is taken back is so too soon for a replay, which calls `take_back` later then."""
+        return call is not None and self.exchange.host.postpones(call, take_back)
 
     def _remember_task(self, call: Call, result: bytes) -> None:
         try:

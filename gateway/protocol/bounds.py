@@ -17,29 +17,22 @@ TOKENS = re.compile(_TEXT + rb"|[\[{]|[\]}]", re.DOTALL)
 _NUMBERS = re.compile(_TEXT + rb"|[0-9.]+", re.DOTALL)
 LIST: Final = ord("[")
 """Bytes that are asked for as a number are found in a third of the time."""
-
-
-def depth(data: bytes) -> int:
-    """Return how deep the JSON in `data` nests, counting brackets outside strings."""
-    deepest = level = 0
-    for match in TOKENS.finditer(data):
-        token = match.group()
-        if token in (b"[", b"{"):
-            level += 1
-            deepest = max(deepest, level)
-        elif token in (b"]", b"}"):
-            level -= 1
-    return deepest
+_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_AS_LISTS: Final = bytes.maketrans(b"{}", b"[]")
+_EVERY: Final = 256
+_DIGITS: Final = re.compile(rb"[0-9.]{%d}" % (MAX_DIGITS // _EVERY))
 
 
 def is_deep(data: bytes, most: int) -> bool:
     """Whether the JSON in `data` nests deeper than that. Where brackets are few, they are all that is looked at."""
     size = len(data)
-    # An object takes five bytes at least, `{"":}`, a list two. To count costs more than all else where data is long.
+    # An object takes five bytes at least, `{"":}`, but for an empty one, and a list two. To count costs more than all
+    # else where data is long.
+    most_objects = (size + 3) // 5
     if (
         size <= 2 * most
         or (size <= 5 * most and LIST not in data)
-        or (size // 5 <= most and size // 5 + data.count(b"[") <= most)
+        or (most_objects <= most and most_objects + data.count(b"[") <= most)
     ):
         return False
     brackets = 0
@@ -48,14 +41,29 @@ def is_deep(data: bytes, most: int) -> bool:
         while at >= 0:
             brackets += 1
             if brackets > most:
-                return depth(data) > most
+                return _is_deeper(data, most)
             at = data.find(bracket, at + 1)
     return False
 
 
+def _is_deeper(data: bytes, most: int) -> bool:
+    """Peel the innermost pairs of brackets off, a level at a time: where it is deeper than that, something is left."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = data.translate(_AS_LISTS, _BUT_BRACKETS).replace(b'""', b"")
+    if b'"' in left:
+        # What is between two quotes was in a string, or in several that had nothing but other strings between them.
+        left = b"".join(left.split(b'"')[::2])
+    for _ in range(most):
+        if not left:
+            return False
+        left = left.replace(b"[]", b"")
+    return bool(left)
+
+
 def has_endless_number(data: bytes) -> bool:
-    """Look at one byte in every 2 KiB first: a run past the limit covers at least three of them."""
-    if re.search(rb"[0-9.]{3}", data[::2048]) is None:
+    """Look at one byte in every 256 first: a run past the limit covers 32 of them."""
+    if _DIGITS.search(data[::_EVERY]) is None:
         return False
     return any(
         len(match.group()) > MAX_DIGITS and not match.group().startswith(b'"')

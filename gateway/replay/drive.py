@@ -26,6 +26,7 @@ from gateway.replay.staged_session import is_input
 from gateway.replay.staged_terminal import StagedTerminal
 from recordings.frame import HOP, Frame, is_hop
 from recordings.header import Header
+from recordings.script import HOST_CALL
 from transports.base import Id, Origin, Receiver
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class Drive:
         else:
             # A stream whose request has ended is known by no id that is in use.
             stream = 0 if frame.kind == "request" and "late" in frame.flags else wire
-            if frame.re is not None:
+            if frame.re is not None or frame.method == HOST_CALL:
                 body = about(body, frame.method or "", wire)
             is_streamed = peer.link.stamped and stream is not None and frame.parent is not None
             peer.message(body, Origin(about=stream) if is_streamed or stream == 0 else None)
@@ -202,7 +203,8 @@ class Drive:
             id_ = call.peer_id if call is not None else None
             way = "out" if frame.way == ">peer" else "in"
             crossing = hops.Crossing(hop=hop, way=way, message=what, call=id_)
-        peer.message(hops.write(crossing))
+        for message in hops.write(crossing):
+            peer.message(message)
 
     def _call(self, seq: int | None) -> Call | None:
         """The call in flight whose request is this recorded frame."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.protocol import jsonrpc
+from gateway.protocol.hops import START
 from gateway.replay.account import account
 from gateway.replay.player import Act, Player
 from gateway.replay.rewire import under_id
@@ -107,12 +108,16 @@ class PlayedHop:
         """Live requests that are not answered: id and method, by number."""
         self._timer: Timer | None = None
         self._is_quiet = False
+        self._has_starts = any(one.method == START for one in player.script.arrivals.values())
 
     def heard(self, said: Said) -> None:
         """The adapter has said something."""
         envelope, player = said.envelope, self.player
         if said.kind in ("response", "error"):
             player.replied(said.re, said.message)
+        elif envelope.method == START and not self._has_starts:
+            # It was recorded by an adapter that told of none: whatever it had behind it could be opened.
+            self._say(jsonrpc.response(envelope.id, b"{}"))  # pyright: ignore[reportArgumentType] - a request has one
         elif envelope.method not in PASSED_OVER:
             if said.kind == "request" and isinstance(envelope.id, int | str):
                 self._open[said.seq] = envelope.id, envelope.method

@@ -354,6 +354,14 @@ class Player:
             why = "the core takes back a request that was answered when it was recorded"
             self._tell("race", one.lane, arrival, live=one.live, detail=why)
 
+    def is_early(self, live: int) -> bool:
+        """Whether the recorded core took such a request back after more had come of it than has come by now."""
+        seq = self.recorded_of(live)
+        cancel = self.script.cancel_of(seq) if seq is not None else None
+        if seq is None or cancel is None:
+            return False
+        return any(one < cancel and one not in self._answered for one in self.script.course_of(seq))
+
     def replied(self, question: int | None, body: bytes) -> None:
         """The core has answered a question; `question` is the live number of that."""
         recorded = self._questions.get(question) if question is not None else None

@@ -22,7 +22,7 @@ from gateway.replay.faulty import Faults
 from gateway.replay.player import Act, Asked, Player, failing
 from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
 from recordings.errors import RecordingError
-from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
+from recordings.script import CANCELLED, HOST_CALL, LISTEN, Delivery, Meeting
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -122,6 +122,10 @@ class Playing:
         self._quiet_s = 0.0
         """How long that is, in whole patiences."""
         self.is_over = False
+        self._early: dict[int, list[Callable[[], None]]] = {}
+        """Live numbers of requests that were taken back too soon, and what does so."""
+        self._ripe: set[int] = set()
+        """Those of which that is done, whether it is still too soon or not."""
 
     @contextmanager
     def unrecorded(self) -> Generator[None]:
@@ -223,6 +227,25 @@ class Playing:
             self._loop.call_soon(self._strike, recorded, link, id_)
         self.wake()
 
+    def postpones(self, live: int, take_back: Callable[[], None]) -> bool:
+        """Whether a core takes a request back sooner than the recorded one did; `take_back` is called in time then.
+
+        It is not waited for beyond a part of the patience: a core that goes another way is not held up.
+        """
+        if live not in self._early:
+            if self.is_over or live in self._ripe or not self.player.is_early(live):
+                return False
+            self._early[live] = []
+            self._loop.call_later(self._patience_s / 2, self._take_back, live)
+        self._early[live].append(take_back)
+        return True
+
+    def _take_back(self, live: int) -> None:
+        self._ripe.add(live)
+        for take_back in self._early.pop(live, ()):
+            if not self.is_over:
+                take_back()
+
     def _strike(self, recorded: int, link: ScriptedLink, wire: Id) -> None:
         """A fault is meant for a request that was sent."""
         if self.faults is not None and not self.faults.request(recorded, link.peer, wire):
@@ -305,6 +328,10 @@ class Playing:
                 self._stuck.append(act)
             else:
                 is_news = True
+        for live in self._early:
+            if not self.player.is_early(live):
+                # What follows from the last delivery comes first.
+                self._loop.call_soon(self._take_back, live)
         if is_news and self._stuck:
             # What was done may be what another one has waited for.
             self.wake()
@@ -533,14 +560,21 @@ class Playing:
                 peer.message(body)
             return
         origin = Origin(about=wire) if wire is not None else None
-        if delivery.is_answer:
-            body = under_id(body, wire)
-        elif not (delivery.is_question or self._takes_back_a_question(delivery)):
-            body = about(_unasked(body, peer, wire), delivery.method, wire)
+        body = self._addressed(delivery, body, peer, wire)
         if self.faults is not None and self.faults.strikes(delivery.seq):
             self.faults.deliver(delivery.seq, peer, wire, body, lambda body: peer.message(body, origin))
         else:
             peer.message(body, origin)
+
+    def _addressed(self, delivery: Delivery, body: bytes, peer: Peer, wire: Id | None) -> bytes:
+        """A recorded message under the id that its request has now."""
+        if delivery.is_answer:
+            return under_id(body, wire)
+        if delivery.method == HOST_CALL:
+            return about(body, HOST_CALL, wire)
+        if delivery.is_question or self._takes_back_a_question(delivery):
+            return body
+        return about(_unasked(body, peer, wire), delivery.method, wire)
 
     def _takes_back_a_question(self, delivery: Delivery) -> bool:
         cause = self.player.script.arrivals.get(delivery.cause) if delivery.cause is not None else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from gateway.calls.pi.words import HOST_CALL, META_CALL
 from gateway.protocol import jsonrpc, mcp
 from transports.base import Id
 
@@ -67,14 +68,17 @@ def under_damaged_id(data: bytes, id_: Id | None) -> bytes:
 
 
 def about(message: bytes, method: str, id_: Id | None) -> bytes:
-    """A notification about the request that has this id now; unchanged where it names it by that already."""
+    """A notification about the request that has this id now, or a host call in its course; unchanged where it names it
+    by that already."""
     if id_ is None:
         return message
+    if method == HOST_CALL:
+        return _with_meta(message, META_CALL, id_)
     if method == PROGRESS:
         return _with_member(message, "progressToken", id_)
     if method == CANCELLED:
         return _with_member(message, "requestId", id_)
-    return _with_subscription(message, id_)
+    return _with_meta(message, mcp.META_SUBSCRIPTION, id_)
 
 
 def same_ids(recorded: bytes, live: bytes, method: str) -> bytes:
@@ -92,8 +96,9 @@ def same_ids(recorded: bytes, live: bytes, method: str) -> bytes:
     meta = _members(params.get("_meta"))
     if "progressToken" in meta:
         live = _with_token(live, meta["progressToken"])
-    if mcp.META_SUBSCRIPTION in meta:
-        live = _with_subscription(live, msgspec.json.decode(meta[mcp.META_SUBSCRIPTION], type=int | str))
+    for name in (mcp.META_SUBSCRIPTION, META_CALL):
+        if name in meta:
+            live = _with_meta(live, name, msgspec.json.decode(meta[name], type=int | str))
     return live
 
 
@@ -124,8 +129,8 @@ def _with_member(message: bytes, name: str, value: Id) -> bytes:
     return _with_params(message, members)
 
 
-def _with_subscription(message: bytes, id_: Id) -> bytes:
-    if mcp.META_SUBSCRIPTION.encode() not in message:
+def _with_meta(message: bytes, name: str, id_: Id) -> bytes:
+    if name.encode() not in message:
         return message
     members = _params_of(message)
     try:
@@ -133,9 +138,9 @@ def _with_subscription(message: bytes, id_: Id) -> bytes:
     except (msgspec.DecodeError, KeyError):
         return message
     encoded = jsonrpc.encode(id_)
-    if members is None or bytes(meta.get(mcp.META_SUBSCRIPTION, b"")) in (b"", encoded):
+    if members is None or bytes(meta.get(name, b"")) in (b"", encoded):
         return message
-    meta[mcp.META_SUBSCRIPTION] = Raw(encoded)
+    meta[name] = Raw(encoded)
     members["_meta"] = Raw(msgspec.json.encode(meta))
     return _with_params(message, members)
 

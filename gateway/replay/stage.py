@@ -20,6 +20,7 @@ from recordings.header import PeerFacts
 from transports.base import Hello, Id, Stamp
 
 if TYPE_CHECKING:
+    from gateway.calls.call import Call
     from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Authority, Keeper, Served, Terminal
@@ -194,6 +195,10 @@ class Stage:
     def said(self, peer: str, line: str) -> None:
         """Take in one line that the recording has of a peer's stderr."""
         self._said.setdefault(peer, deque(maxlen=LAST_LINES)).append(line)
+
+    def postpones(self, call: Call, take_back: Callable[[], None]) -> bool:
+        """Never: who drives says when."""
+        return False
 
     def last_words(self, peer: Peer) -> str:
         """Return the end of what the recording has of the peer's stderr."""

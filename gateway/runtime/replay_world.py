@@ -189,6 +189,11 @@ class ReplayWorld(World):
         peer.hops.inner = inner
         self._inner.setdefault(playing, []).append(inner)
 
+    def postpones(self, call: Call, take_back: Callable[[], None]) -> bool:
+        """Let what came of a call before it was taken back come first."""
+        tap = call.session.tap
+        return isinstance(tap, PlayerTap) and tap.playing.postpones(call.seq, take_back)
+
     def disconnect(self, peer: Peer) -> None:
         """Let a peer go."""
         playing = self._playing_of(peer)

@@ -6,6 +6,7 @@ Owns the waiting and nothing else. What comes of it is a recording like any othe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ class Verifying:
         self._progress = progress
         self._waiting = waiting
         self._stirred = asyncio.Event()
+        self._resting: dict[int, float] = {}
+        """Requests that the next message takes back, and since when it might."""
         self._seats = CoreSeats(exchange, transport, on_send=self._given, dialect=dialect)
         self.core.start(self._seats)
         self.unanswered: list[int] = []
@@ -61,7 +64,7 @@ class Verifying:
         """Send everything, and wait for the last answer."""
         while True:
             self._stirred.clear()
-            while self.core.advance():
+            while not self._rests() and self.core.advance():
                 await asyncio.sleep(0)
                 self._reply()
                 if self._progress is not None:
@@ -72,9 +75,24 @@ class Verifying:
                 break
             if self._stirred.is_set():
                 continue
-            if not await self._stirs():
+            rests_s = self._rests()
+            if rests_s:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(rests_s):
+                        await self._stirred.wait()
+            elif not await self._stirs():
                 self.unanswered += self.core.give_up()
         self._seats.close_all()
+
+    def _rests(self) -> float:
+        """How many seconds a request is still left in flight before it is taken back, as it was recorded."""
+        rest = self.core.rest
+        if rest is None:
+            return 0.0
+        request, seconds = rest
+        now = asyncio.get_running_loop().time()
+        since = self._resting.setdefault(request, now)
+        return max(0.0, since + min(seconds, self._timeout_s) - now)
 
     async def _stirs(self) -> bool:
         """Wait for something to come, and tell what for; return whether it has."""

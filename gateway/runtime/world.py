@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway import __version__
+from gateway.calls.call import Call
 from gateway.calls.peer_state import Peer
 from gateway.calls.ports import Tap
 from gateway.config.model import Config
@@ -397,6 +398,10 @@ class World:
     def redact_text(self, text: str) -> str:
         """Return text for people without secrets."""
         return self.redactor.text(text)
+
+    def postpones(self, call: Call, take_back: Callable[[], None]) -> bool:
+        """Never: a core takes back what it wants when it wants."""
+        return False
 
     def last_words(self, peer: Peer) -> str:
         """Return the end of what a peer's process has said on stderr, without secrets."""

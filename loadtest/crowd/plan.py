@@ -58,7 +58,7 @@ class Plan(msgspec.Struct, frozen=True):
     greeting: bytes | None
     """The recorded `initialize`; None of an agent of the stateless era."""
     answers: dict[str, tuple[bytes, ...]]
-    """What the agent answered to questions, by their method."""
+    """What the agent answered to questions, by their method and in the order in which they were asked."""
     length_s: float
     """From the agent's first message to the last that it had."""
     lanes: int
@@ -75,8 +75,10 @@ class _Reading:
         self.said: dict[int, Said] = {}
         self.greeting: bytes | None = None
         self.greeting_seq: int | None = None
-        self.answers: dict[str, list[bytes]] = {}
+        self.answers: dict[int, bytes] = {}
+        """By the question."""
         self.questions: dict[int, str] = {}
+        """The methods of all that was asked, in order."""
         self.answered: dict[str, list[int]] = {}
         """Answered requests of each lane that nothing has been said after."""
         self.given: dict[int, bytes] = {}
@@ -123,7 +125,7 @@ def plan_of(frames: Iterable[Frame], body: Callable[[Frame], bytes]) -> Plan:
         calls=calls,
         said=said,
         greeting=reading.greeting,
-        answers={method: tuple(bodies) for method, bodies in reading.answers.items()},
+        answers=_by_method(reading),
         length_s=max((reading.ended - began) / 1e9, LEAST_LENGTH_S),
         lanes=len({said.lane for said in reading.said.values()}),
     )
@@ -137,7 +139,7 @@ def _from_agent(reading: _Reading, frame: Frame, body: Callable[[Frame], bytes])
     if frame.kind in ("response", "error"):
         asked = reading.questions.get(frame.re if frame.re is not None else -1)
         if asked is not None:
-            reading.answers.setdefault(asked, []).append(body(frame))
+            reading.answers[frame.re or 0] = body(frame)
         return
     if frame.kind not in ("request", "notification"):
         return
@@ -169,6 +171,14 @@ def _to_agent(reading: _Reading, frame: Frame, body: Callable[[Frame], bytes]) -
     reading.settled.add(frame.re)
     reading.answered.setdefault(asked.lane, []).append(frame.re)
     reading.given[frame.re] = body(frame)
+
+
+def _by_method(reading: _Reading) -> dict[str, tuple[bytes, ...]]:
+    found: dict[str, list[bytes]] = {}
+    for seq, method in reading.questions.items():
+        if seq in reading.answers:
+            found.setdefault(method, []).append(reading.answers[seq])
+    return {method: tuple(bodies) for method, bodies in found.items()}
 
 
 def said_again(reading: _Reading) -> set[int]:

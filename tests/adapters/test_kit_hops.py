@@ -10,7 +10,7 @@ import pytest
 
 from adapters import kit
 from adapters.kit.mcp_session import McpSession
-from gateway.protocol.hops import ENVIRON, NOTIFICATION
+from gateway.protocol.hops import ENVIRON, NOTIFICATION, PIECE_BYTES
 
 Message = dict[str, Any]
 HELLO: Message = {
@@ -99,6 +99,21 @@ def test_what_the_host_says_for_a_service_is_heard_by_who_listens_there() -> Non
         return heard
 
     assert asyncio.run(main()) == [{"hop": "lsp:x"}, {"how": "crashed"}]
+
+
+def test_a_long_message_goes_in_pieces_both_ways_and_is_heard_whole() -> None:
+    hops, told, heard = kit.Hops("record"), list[bytes](), list[bytes]()
+    hops.connect(told.append)
+    whole = json.dumps({"jsonrpc": "2.0", "id": 1, "result": '\u00e9\u0001"' * PIECE_BYTES}).encode()
+    hops.came("lsp:x", whole)
+    assert len(told) > 3
+    assert max(map(len, told)) < 3 * PIECE_BYTES
+
+    playing = kit.Hops("play")
+    playing.listen("lsp:x", heard.append)
+    for message in told:
+        playing.heard(json.dumps(json.loads(message)["params"]).encode())
+    assert heard == [whole]
 
 
 @pytest.mark.parametrize(

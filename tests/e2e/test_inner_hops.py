@@ -160,6 +160,39 @@ def test_a_hop_that_was_not_recorded_cannot_be_cut_at(shop: Shop) -> None:
     assert "code/lsp:ty" in done.stderr
 
 
+def test_a_language_server_and_a_database_that_could_not_start_cannot_in_a_replay_either(
+    tmp_path: Path,
+) -> None:
+    furnished(tmp_path)
+    emptied(tmp_path)
+    calls: tuple[Call, ...] = (
+        ("code__hover", {"symbol": "Money.plus"}),
+        ("db__query", {"sql": "SELECT name FROM sold"}),
+    )
+    live = played(tmp_path, ["run", "tieline.toml", "--stdio", "--record", "recordings"], *calls)
+    assert "bin/ty" in str(live.answers[0])
+    assert "unable to open database file" in str(live.answers[1])
+    [recording] = (tmp_path / "recordings").iterdir()
+    before = crossed(recording)
+    assert sorted(before) == ["code/lsp:ty", "db/sql:sold"]
+
+    # What was missing is there now: a replay says what happened.
+    (tmp_path / "bin" / "ty").symlink_to(TY)
+    (tmp_path / "sold.db").touch()
+    here = Shop(tmp_path, recording, live.answers)
+    again = here.replayed("--cut", "lsp,sql", "--config", "tieline.toml", "--record", "again", calls=calls)
+    assert [each.get("result", each.get("error")) for each in again.answers] == [
+        each.get("result", each.get("error")) for each in live.answers
+    ]
+    assert again.code == 0, again.said
+    assert report(tmp_path / "report.json")["divergences"] == []
+    [copy] = (tmp_path / "again").iterdir()
+    assert crossed(copy)["code/lsp:ty"] == before["code/lsp:ty"]
+    for each in (recording, copy):
+        driven = tieline("replay", each, "--drive", cwd=tmp_path)
+        assert (driven.returncode, "SAME" in driven.stdout) == (0, True), driven.stdout + driven.stderr
+
+
 def test_a_language_server_that_crashed_does_so_again_and_is_started_again(tmp_path: Path) -> None:
     furnished(tmp_path)
     symbols: Call = ("code__document_symbols", {"path": "shop/money.py"})

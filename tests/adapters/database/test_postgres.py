@@ -121,6 +121,8 @@ def server(request: pytest.FixtureRequest) -> Generator[Server]:
     with postgres(request.param) as found:
         with direct(found) as app:
             app.execute(SETUP)
+            # Commits are not waited for here, and one test ends the server at once.
+            app.execute("CHECKPOINT")
         yield found
 
 
@@ -157,7 +159,9 @@ async def busy(app: psycopg.Connection[Any]) -> int:
 
 
 async def value(ext: Testing, sql: str, **more: Any) -> Any:
-    return (await ext.call("query", sql=sql, **more)).data["rows"][0][0]
+    found = await ext.call("query", sql=sql, **more)
+    assert not found.is_error, found.text
+    return found.data["rows"][0][0]
 
 
 @pytest.mark.parametrize("writable", [False, True])

@@ -6,14 +6,18 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from adapters import kit
 from adapters.kit.hops import Hops
 from adapters.lsp.channel import Channel, Ended, Listener
 from adapters.lsp.hop import reach_over
 from adapters.lsp.reach import start_process
 from adapters.lsp.servers import Server
+from gateway.protocol.hops import START
 
 SERVER = Server(name="x", program="no-such-program", languages={".x": "x"})
+OPENED: dict[str, Any] = {"result": {}}
 HELLO, WORLD = b'{"jsonrpc":"2.0","method":"hello"}', b'{"jsonrpc":"2.0","method":"world"}'
 
 
@@ -55,10 +59,26 @@ async def echo(server: Server, root: str, listener: Listener) -> Channel:
     return Echo(listener)
 
 
-def connected(mode: Any) -> tuple[Hops, list[dict[str, Any]]]:
-    """Hops, and what their host is told."""
+def connected(mode: Any, start: dict[str, Any] = OPENED) -> tuple[Hops, list[dict[str, Any]]]:
+    """Hops, and what their host is told; how servers could be started, to whoever asks for that."""
     hops, told = kit.Hops(mode), list[dict[str, Any]]()
-    hops.connect(lambda message: told.append(json.loads(message)["params"]))
+
+    def take(message: bytes) -> None:
+        params = json.loads(message)["params"]
+        said = params.get("message", {})
+        if said.get("method") == START:
+            starts.append(params)
+            if mode == "play":
+                answer = {"jsonrpc": "2.0", "id": said["id"], **start}
+                crossing = {"hop": params["hop"], "way": "in", "message": answer}
+                asyncio.get_running_loop().call_soon(hops.heard, json.dumps(crossing).encode())
+        elif any(said.get("id") == one["message"]["id"] for one in starts):
+            starts.append(params)
+        else:
+            told.append(params)
+
+    starts: list[dict[str, Any]] = []
+    hops.connect(take)
     return hops, told
 
 
@@ -92,6 +112,42 @@ def test_a_host_stands_in_for_a_server_that_is_not_installed() -> None:
         hops.heard(b'{"hop":"lsp:x","way":"in","message":%b}' % WORLD)
         await asyncio.sleep(0)
         assert (len(ear.heard), len(ear.why)) == (1, 1)
+
+    asyncio.run(main())
+
+
+def test_a_server_that_could_not_be_started_is_told_of_and_cannot_be_where_it_is_played_either() -> None:
+    async def main() -> None:
+        hops, told = kit.Hops("record"), list[dict[str, Any]]()
+        hops.connect(lambda message: told.append(json.loads(message)["params"]))
+        with pytest.raises(kit.ToolError, match="no-such-program is not installed") as live:
+            await reach_over(hops, start_process)(SERVER, "/", Ear())
+        [asked, answer] = [each["message"] for each in told]
+        assert (asked["method"], answer["id"]) == (START, asked["id"])
+
+        playing, said = connected("play", {"error": answer["error"]})
+        with pytest.raises(kit.ToolError) as again:
+            await reach_over(playing)(SERVER, "/", Ear())
+        assert (
+            (again.value.code, str(again.value))
+            == (live.value.code, str(live.value))
+            == ("io", str(live.value))
+        )
+        assert said == []
+
+    asyncio.run(main())
+
+
+def test_who_waits_for_a_start_is_told_that_the_host_has_gone() -> None:
+    async def main() -> None:
+        hops = kit.Hops("play")
+        hops.connect(lambda message: None)
+        waiting = asyncio.ensure_future(reach_over(hops)(SERVER, "/", Ear()))
+        await asyncio.sleep(0)
+        hops.left()
+        for one in (waiting, reach_over(hops)(SERVER, "/", Ear())):
+            with pytest.raises(kit.ToolError, match="the host has gone"):
+                await one
 
     asyncio.run(main())
 

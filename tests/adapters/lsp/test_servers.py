@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,17 @@ def python(tmp_path: Path) -> Path:
             ),
         },
     )
+
+
+def running(word: str) -> list[psutil.Process]:
+    """The processes below this one that have a word in their command lines."""
+    found: list[psutil.Process] = []
+    for each in psutil.Process().children(recursive=True):
+        # One that has ended meanwhile has no command line any more.
+        with contextlib.suppress(psutil.Error):
+            if word in " ".join(each.cmdline()):
+                found.append(each)
+    return found
 
 
 def said(found: Json) -> list[tuple[str, str, bool]]:
@@ -263,12 +275,7 @@ def test_typescript_is_not_believed_before_its_project_is_loaded(tmp_path: Path)
                 )
             )["actions"]
             assert "+import * as money" in offer["diff"]
-        left = [
-            each
-            for each in psutil.Process().children(recursive=True)
-            if "tsserver" in " ".join(each.cmdline())
-        ]
-        assert left == []
+        assert running("tsserver") == []
 
     run(work())
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
+from gateway.calls.call import Call
 from gateway.calls.host_call import Hosted
 from gateway.calls.peer_state import Peer
 from gateway.calls.ports import Served
@@ -166,6 +167,9 @@ class ManualHost:
 
     def greeted(self, tap: Any, hello: Hello, version: str, client: bytes) -> None:
         self.greetings.append((version, client))
+
+    def postpones(self, call: Call, take_back: Callable[[], None]) -> bool:
+        return False
 
     def last_words(self, peer: Peer) -> str:
         return self.words

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.calls.hops import MOST_HOPS, Said
 from gateway.config.peer import PeerConfig
+from gateway.protocol import hops
 from gateway.protocol.hops import ENVIRON, NOTIFICATION
 from tests.gateway.calls.kit import Client, Desk, Message, Service, text
 from tests.gateway.calls.kit_world import Frame
@@ -65,10 +67,56 @@ def test_the_same_id_of_both_sides_is_two_requests() -> None:
     assert (refusal.re, refusal.kind) == (ours.seq, "error")
 
 
+def in_pieces(service: Service, message: Message, **more: Any) -> None:
+    """The service has said a long message."""
+    raw = msgspec.Raw(msgspec.json.encode(message))
+    for data in hops.write(hops.Crossing(hop="lsp:ty", way="in", message=raw)):
+        service.tells(NOTIFICATION, msgspec.json.decode(data)["params"] | more)
+
+
+def test_what_comes_in_pieces_is_one_frame_that_holds_all_of_it() -> None:
+    desk, core, service, call = started()
+    crosses(service, "out", {"id": 7, "method": "textDocument/hover"}, call=call["id"])
+    long: Message = {"jsonrpc": "2.0", "id": 7, "result": "\u00e9" * 200_000}
+    in_pieces(service, long)
+    asked, answer = of_hop(desk)
+
+    assert (answer.kind, answer.way, answer.re) == ("response", "peer>", asked.seq)
+    assert msgspec.json.decode(answer.body or b"") == long
+    assert core.hears_nothing
+    assert desk.frames("fault") == []
+
+
+def test_a_message_that_is_too_long_for_its_bound_is_kept_as_far_as_it_goes_and_the_next_one_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hops.Pieces.__init__, "__defaults__", (1000,))
+    desk, _, service, _ = started()
+    in_pieces(service, {"jsonrpc": "2.0", "id": 7, "result": "x" * 300_000})
+    crosses(service, "in", {"method": "next"})
+    cut, whole = of_hop(desk)
+
+    assert (cut.kind, cut.way, cut.x) == ("raw", "peer>", {"why": "too-large", "bytes": 300_036})
+    assert len(cut.body or b"") == 1000
+    assert whole.method == "next"
+
+
+def test_pieces_that_do_not_follow_each_other_are_a_fault_and_no_message() -> None:
+    desk, _, service, _ = started()
+    service.tells(NOTIFICATION, {"hop": "lsp:ty", "way": "in", "piece": "{", "more": True})
+    crosses(service, "in", {"method": "other"})
+    crosses(service, "in", {"method": "next"})
+
+    assert [frame.method for frame in of_hop(desk)] == ["next"]
+    assert [(frame.x or {})["reason"] for frame in desk.frames("fault")] == ["malformed"]
+
+
 @pytest.mark.parametrize(
     "params",
     [
         {},
+        {"hop": "lsp:ty", "way": "in", "message": {}, "more": True},
+        {"hop": "lsp:ty", "way": "in", "message": {}, "piece": "{}"},
         {"hop": "ty", "way": "out", "message": {}},
         {"hop": "lsp:a/b", "way": "out", "message": {}},
         {"hop": "lsp:ty", "way": "up", "message": {}},
@@ -120,20 +168,20 @@ def test_a_peer_has_no_end_of_hops() -> None:
 
 def test_an_inner_service_hears_what_is_said_and_answers() -> None:
     desk, _, service, _ = started()
-    hops = service.wire.peer.hops
-    assert hops is not None
+    at_peer = service.wire.peer.hops
+    assert at_peer is not None
     heard: list[tuple[str, Said]] = []
 
     class Ear:
         def heard(self, hop: str, said: Said) -> None:
             heard.append((hop, said))
 
-    hops.inner = Ear()
+    at_peer.inner = Ear()
     crosses(service, "out", {"id": 7, "method": "textDocument/hover"})
     [(hop, said)] = heard
     assert (hop, said.kind, said.envelope.method) == ("lsp:ty", "request", "textDocument/hover")
 
-    hops.say("lsp:ty", b'{"jsonrpc":"2.0","id":7,"result":{}}')
+    at_peer.say("lsp:ty", b'{"jsonrpc":"2.0","id":7,"result":{}}')
     told = service.gets(NOTIFICATION)
     assert told["params"] == {
         "hop": "lsp:ty", "way": "in", "message": {"jsonrpc": "2.0", "id": 7, "result": {}},

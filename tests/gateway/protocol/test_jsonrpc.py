@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.protocol import jsonrpc
-from gateway.protocol.bounds import MAX_DIGITS, depth
+from gateway.protocol.bounds import MAX_DIGITS
 from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, Salvaged
+from tests.gateway.protocol.bounds_kit import depth
 
 IDS = st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON = st.recursive(

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.calls.call import Call
 from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
 from gateway.calls.host_call import Hosted
@@ -79,6 +80,9 @@ class PlayedStage(Stage):
 
     def disconnect(self, peer: Peer) -> None:
         self.playing.disconnect(peer)
+
+    def postpones(self, call: Call, take_back: Callable[[], None]) -> bool:
+        return self.playing.postpones(call.seq, take_back)
 
     def authority(self, session: Session) -> Authority:
         def recorded(hosted: Hosted) -> dict[str, Any] | None:

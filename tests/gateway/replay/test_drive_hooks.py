@@ -14,7 +14,7 @@ from tests.gateway.replay.test_drive_sessions import assert_same, driven
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None)
 @given(hooked_plans((*CALM, *STORMS), least=15, most=40))
 def test_recorded_decisions_of_hooks_give_the_same_stream_of_frames(plan: HookedPlan) -> None:
     scene = HookedActing(plan).play()

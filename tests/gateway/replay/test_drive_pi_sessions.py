@@ -13,7 +13,7 @@ from tests.gateway.replay.test_drive_sessions import assert_same, driven
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None)
 @given(pi_plans((*CALM, *STORMS), least=15, most=40))
 def test_a_session_with_extensions_is_driven_as_it_was_recorded_and_so_is_what_came_out(plan: PiPlan) -> None:
     scene = PiActing(plan).play()
@@ -27,7 +27,7 @@ def test_a_session_with_extensions_is_driven_as_it_was_recorded_and_so_is_what_c
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None)
 @given(pi_plans((*CALM, *STORMS), least=15, most=40, more=HOSTED))
 def test_host_calls_are_decided_again_from_what_was_known_and_given_what_they_were_given(
     plan: PiPlan,
@@ -41,7 +41,7 @@ def test_host_calls_are_decided_again_from_what_was_known_and_given_what_they_we
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None)
 @given(pi_plans((*CALM, *STORMS), least=15, most=40, more=CONVERSED))
 def test_the_session_of_extensions_is_made_again_out_of_what_was_asked_and_read(plan: PiPlan) -> None:
     scene = PiActing(plan).play()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gateway.config.peer import PeerConfig
-from gateway.protocol.hops import NOTIFICATION
+from gateway.protocol.hops import NOTIFICATION, START
 from gateway.replay.inner import PlayedInner
 from gateway.replay.player import Player
 from gateway.replay.recollection import Recollection
@@ -101,7 +101,7 @@ class Run:
         return [each.cls for each in self.inner.divergences()]
 
 
-def ask(id_: int, method: str, **params: Any) -> Message:
+def ask(id_: int | str, method: str, **params: Any) -> Message:
     return {"id": id_, "method": method, "params": params}
 
 
@@ -202,6 +202,27 @@ def test_a_question_that_was_not_recorded_is_refused_and_told() -> None:
     assert refusal["id"] == 1
     assert "the recording has no answer left" in refusal["error"]["message"]
     assert run.told == ["changed-params"]
+
+
+def test_a_service_could_be_opened_in_a_recording_that_does_not_say_so() -> None:
+    run = Run(recorded())
+    assert run.out(ask("start-1", START)) == [{"id": "start-1", "result": {}}]
+    run.out(say(OPEN, uri="a"))
+    assert run.out(ask(1, HOVER, line=1)) == [{"id": 1, "result": {"text": "int"}}]
+    assert run.told == []
+
+
+def test_a_service_that_could_not_be_opened_at_first_cannot_be_so_at_first_again() -> None:
+    before = Run()
+    error: Message = {"code": -32000, "message": "no such file", "data": {"code": "io", "details": {}}}
+    before.out(ask("start-1", START))
+    before.came({"id": "start-1", "error": error})
+    before.out(ask("start-2", START))
+    before.came({"id": "start-2", "result": {}})
+    run = Run(before)
+    assert run.out(ask("start-1", START)) == [{"id": "start-1", "error": error}]
+    assert run.out(ask("start-2", START)) == [{"id": "start-2", "result": {}}]
+    assert (run.told, run.crossed) == ([], before.crossed)
 
 
 def test_a_hop_that_was_not_recorded_answers_with_why() -> None:

@@ -142,6 +142,105 @@ def test_questions_of_a_method_are_answered_in_the_recorded_order_and_others_are
     assert list(core.replies()) == []
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_questions_that_are_open_at_once_each_gets_its_own_answer(turned: bool) -> None:
+    """When it was recorded, the second one was answered first."""
+    session = Session()
+    for number in (1, 2):
+        session.asks(number, "a")
+    asked = [
+        session.frame(
+            "request", "peer>", {"id": word, "method": "roots/list", "params": {"of": word}},
+            parent=number, method="roots/list",
+        )
+        for number, word in enumerate(("one", "two"))
+    ]  # fmt: skip
+    for seq, word in reversed(list(zip(asked, ("one", "two"), strict=True))):
+        session.frame("response", "core>", {"id": word, "result": {"of": word}}, re=seq)
+    core = session.start()
+    session.advance(core)
+
+    for word in ("two", "one") if turned else ("one", "two"):
+        session.give(core, id=word, method="roots/list", params={"of": word, "_meta": {"n": 9}})
+    replies = [jsonrpc.read(message) for _, message in core.replies()]
+    assert {one.id: bytes(one.result) for one in replies} == {
+        "one": b'{"of":"one"}', "two": b'{"of":"two"}',
+    }  # fmt: skip
+
+
+def test_a_question_that_was_never_answered_is_not_answered_with_what_another_one_got() -> None:
+    session = Session()
+    call = session.asks(1, "a")
+    asked = [
+        session.frame(
+            "request", "peer>", {"id": number, "method": "roots/list"}, parent=call, method="roots/list"
+        )
+        for number in range(2)
+    ]
+    session.frame("response", "core>", {"id": 1, "result": {"roots": []}}, re=asked[1])
+    core = session.start()
+    session.advance(core)
+    for id_ in ("x", "y"):
+        session.give(core, id=id_, method="roots/list", params={})
+    assert [jsonrpc.read(message).id for _, message in core.replies()] == ["y"]
+    assert core.unexpected == []
+
+
+def cancelled_after_a_question() -> Session:
+    """A core is asked something in the course of a call, answers, and takes the call back two seconds after it."""
+    session = Session()
+    call = session.asks(1, "a")
+    hook = session.frame("request", ">peer", {"id": 7, "method": "pi/event_hook"}, parent=call)
+    hosted = session.frame("request", "peer>", {"id": "h", "method": "pi/host_call"}, parent=hook)
+    asked = session.frame(
+        "request", ">core", {"id": 1, "method": "roots/list"}, parent=hosted, method="roots/list"
+    )
+    session.frame("response", "core>", {"id": 1, "result": {"roots": []}}, re=asked)
+    body = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+    session.frame("notification", "core>", body, re=call, method="notifications/cancelled", at=2_000_000_000)
+    return session
+
+
+def test_a_cancel_waits_for_the_question_that_the_core_had_answered_before_it() -> None:
+    session = cancelled_after_a_question()
+    core = session.start()
+    assert session.advance(core) == [1]
+    assert core.rest == (0, 2.0)
+    assert not core.is_done
+    session.give(core, id="q", method="roots/list", params={})
+    assert [jsonrpc.read(message).id for _, message in core.replies()] == ["q"]
+    assert session.advance(core) == ["notifications/cancelled"]
+    assert (core.rest, core.is_done) == (None, True)
+
+
+def test_a_question_that_does_not_come_is_not_waited_for_for_ever() -> None:
+    session = cancelled_after_a_question()
+    core = session.start()
+    assert session.advance(core) == [1]
+    assert core.give_up() == []
+    assert session.advance(core) == ["notifications/cancelled"]
+
+
+def test_a_question_is_not_waited_for_once_its_call_is_answered() -> None:
+    session = cancelled_after_a_question()
+    core = session.start()
+    assert session.advance(core) == [1]
+    session.give(core, id=1, result={})
+    assert session.advance(core) == []
+    assert core.is_done
+
+
+def test_nobody_waits_for_a_result_that_its_core_was_never_given() -> None:
+    """The hook of an extension still had it when the core left."""
+    session = Session()
+    call = session.asks(1, "a")
+    session.answers(call, 1)
+    session.frame("drop", "inside", {}, re=call)
+    core = session.start()
+    assert session.advance(core) == [1]
+    assert (core.awaited, core.is_done) == ([], True)
+
+
 def test_a_handle_of_this_run_stands_in_the_place_of_the_recorded_one() -> None:
     session = Session()
     request = session.asks(1, "open")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.calls.pi.words import HOST_CALL, META_CALL
 from gateway.protocol import mcp
 from gateway.replay.rewire import about, is_stray, under_damaged_id, under_id
 
@@ -58,6 +59,14 @@ def test_a_change_comes_under_the_live_subscription_and_another_word_as_it_is() 
     assert live["params"]["_meta"] == {mcp.META_SUBSCRIPTION: 9, "x": 1}
     log = message(method="notifications/message", params={"data": "x"})
     assert about(log, "notifications/message", 9) == log
+
+
+def test_a_host_call_is_made_in_the_course_of_the_live_request() -> None:
+    params: dict[str, Any] = {"call_id": "h", "_meta": {META_CALL: 3, "x": 1}}
+    live = msgspec.json.decode(about(message(id="h", method=HOST_CALL, params=params), HOST_CALL, 9))
+    assert (live["id"], live["params"]["_meta"]) == ("h", {META_CALL: 9, "x": 1})
+    free = message(id="h", method=HOST_CALL, params={"call_id": "h"})
+    assert about(free, HOST_CALL, 9) == free
 
 
 def test_a_damaged_answer_is_found_by_the_live_id_as_far_as_its_own_can_be_read() -> None:

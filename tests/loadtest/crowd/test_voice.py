@@ -89,6 +89,22 @@ def test_errors_are_faults_where_none_was_recorded_and_results_where_one_was() -
     assert voice.hears(2, answer()) == "a result; an error was recorded"
 
 
+def test_of_two_questions_that_were_open_at_once_the_first_gets_its_own_answer_though_it_came_second() -> (
+    None
+):
+    first, second = ({"jsonrpc": "2.0", "id": number, "method": "roots/list"} for number in (1, 2))
+    said = [{"jsonrpc": "2.0", "id": number, "result": {"roots": [number]}} for number in (1, 2)]
+    voice = told(
+        call(),
+        ("request", "peer>", first, None),
+        ("request", "peer>", second, None),
+        ("response", "core>", said[1], 2),
+        ("response", "core>", said[0], 1),
+    )
+
+    assert [msgspec.json.decode(voice.answers("roots/list") or b"") for _ in said] == said
+
+
 def test_questions_are_answered_as_they_were_and_in_their_order() -> None:
     question = {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
     said = [{"jsonrpc": "2.0", "id": 1, "result": {"roots": [number]}} for number in (1, 2)]
