@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.gateway.replay.hooked_service import HookedActing, HookedPlan, hooked_plans
-from tests.gateway.replay.pi_service import PiPlan
+from tests.gateway.replay.pi_service import CONVERSED, HOSTED, PiPlan
 from tests.gateway.replay.sessions import CALM, STORMS, Plan, Step
 from tests.gateway.replay.test_drive_sessions import assert_same, driven
 
@@ -24,6 +24,20 @@ def test_recorded_decisions_of_hooks_give_the_same_stream_of_frames(plan: Hooked
     pairing, third = driven(scene.header, again)
     assert_same(pairing, again)
     assert [frame.seq for frame in third] == [frame.seq for frame in again]
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=40, deadline=None)
+@given(hooked_plans((*CALM, *STORMS, *HOSTED, *CONVERSED), least=15, most=40))
+def test_what_extensions_ask_of_their_host_in_the_course_of_hooks_is_decided_and_given_again(
+    plan: HookedPlan,
+) -> None:
+    scene = HookedActing(plan).play()
+
+    pairing, again = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+    pairing, _ = driven(scene.header, again)
+    assert_same(pairing, again)
 
 
 def test_extensions_in_such_a_session_decide_all_that_is_drawn_for_them() -> None:
