@@ -138,7 +138,9 @@ class HttpFront:
             options,
             self._sessions,
             self._clients,
-            self._stopping.is_set,
+            alone=self._alone,
+            forget=self._forget,
+            is_stopping=self._stopping.is_set,
         )
         await self._server.start(self.app, functools.partial(PlainProtocol, straight))
 
@@ -236,23 +238,30 @@ class HttpFront:
         return http_rules.judge_body(post, body, self._options.json_depth)
 
     async def _exchange(self, decision: http_rules.Alone, request: _Request) -> None:
-        single = Single(decision.part, self._options.limits, self._abort)
         try:
-            receiver = self._accept(single, request.hello(ephemeral=True))
+            single = self._alone(decision.part, request.hello(ephemeral=True))
         except TransportError as fault:
             await _refuse(request.send, http_rules.busy(fault.message, decision.part.id))
             return
-        single.receiver = receiver
-        self._singles.add(single)
+        assert single.receiver is not None
         try:
-            receiver.message(decision.part.data, request.origin())
+            single.receiver.message(decision.part.data, request.origin())
             if decision.part.id is None:
                 await respond(request.send, 202, b"", [])
             else:
                 await self._reply(single.reply, request)
         finally:
-            self._singles.discard(single)
-            single.finished()
+            self._forget(single)
+
+    def _alone(self, part: http_rules.Part, hello: Hello) -> Single:
+        single = Single(part, self._options.limits, self._abort)
+        single.receiver = self._accept(single, hello)
+        self._singles.add(single)
+        return single
+
+    def _forget(self, single: Single) -> None:
+        self._singles.discard(single)
+        single.finished()
 
     async def _begin(self, decision: http_rules.Begin, request: _Request) -> None:
         options = self._options

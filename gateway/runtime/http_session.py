@@ -264,6 +264,7 @@ class SessionLink:
         if stream is None or stamp.id is None:
             return
         stream.pending.discard(stamp.id)
+        queues = True
         failed_opening = stamp.id == self._opening and http_rules.is_error(message)
         if stamp.id == self._opening:
             self._opening = None
@@ -271,13 +272,15 @@ class SessionLink:
             if failed_opening:
                 stream.reply.headers.clear()
             stream.reply.json(stamp.status or 200, message, JSON_TYPE)
+            queues = self._held_back
         elif stream.reply is not None or stream.streaming:
             self._emit(stream, message)
         if not stream.pending:
             self._streams.pop(stream.number, None)
             if stream.reply is not None and stream.streaming:
                 stream.reply.end()
-        self._pressure()
+        if queues:
+            self._pressure()
         if failed_opening:
             self.end(None)
 

@@ -175,6 +175,12 @@ def post(body: bytes, headers: list[tuple[str, str]] | None = None, first: str =
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
+def alone(name: str) -> list[tuple[str, str]]:
+    """The headers of a call of 2026."""
+    method, named = ("Mcp-Method", "tools/call"), ("Mcp-Name", name)
+    return [*PLAIN[:4], ("MCP-Protocol-Version", MODERN), method, named]
+
+
 def guard(_port: int) -> Guard:
     return Guard(
         hosts=frozenset(("h",)), origins=frozenset(("http://h",)), tokens={"core": TOKEN}, wrong_token_s=0.0
@@ -206,12 +212,15 @@ async def played(
         await settle()
         for what, number, data in steps:
             clerk, wire = desk.clerks[0], wires[number % lives]
+            asked = [one for one in desk.clerks if any(sent.get("id") == number for sent in one.messages)]
             if what == "play":
                 wire.play(data)
             elif what == "respond":
-                clerk.respond(number, {"late": True})
+                for one in asked:
+                    one.respond(number, {"late": True})
             elif what == "tell":
-                clerk.tell("notifications/progress", number, n=1)
+                for one in asked:
+                    one.tell("notifications/progress", number, n=1)
             elif what == "ask":
                 clerk.ask(f"q{number}", "ping", number)
             elif what == "end":
@@ -272,6 +281,11 @@ def requests(draw: st.DrawFn) -> bytes:
     """Mostly a plain request; else one that is odd in one way or two."""
     headers = list(PLAIN)
     first = FIRSTS[0]
+    body = draw(bodies())
+    if draw(st.integers(0, 3)) == 0:
+        name = draw(st.sampled_from(["echo", "hold", "count"]))
+        headers = alone(name)
+        body = json.dumps(modern(call(name, draw(IDS), _meta={"progressToken": 1}))).encode()
     if draw(st.integers(0, 3)) == 0:
         odd = draw(st.sampled_from(ODD_HEADERS))
         if draw(st.booleans()):
@@ -281,7 +295,7 @@ def requests(draw: st.DrawFn) -> bytes:
         del headers[draw(st.integers(0, len(headers) - 1))]
     elif draw(st.integers(0, 7)) == 0:
         first = draw(st.sampled_from(FIRSTS))
-    return post(draw(bodies()), headers, first)
+    return post(body, headers, first)
 
 
 @st.composite
@@ -349,6 +363,18 @@ def test_a_plain_call_of_a_session_goes_straight_and_so_does_a_notification() ->
     assert taken[-3:] == [True, True, True]
     assert outs[0][0].count(b"HTTP/1.1 200 OK\r\n") == 3
     assert outs[1][0].startswith(b"HTTP/1.1 202 Accepted\r\n")
+
+
+def test_a_plain_call_that_stands_alone_goes_straight_and_its_connection_ends_with_its_answer() -> None:
+    body = json.dumps(modern(call("echo", 1))).encode()
+    told = json.dumps({"jsonrpc": "2.0", "method": "notifications/x"}).encode()
+    head = [*PLAIN[:4], ("MCP-Protocol-Version", MODERN)]
+    with counted() as taken:
+        outs, behind = run(played([("play", 0, post(body, alone("echo"))), ("play", 1, post(told, head))]))
+    assert taken[-2:] == [True, True]
+    assert outs[0][0].count(b"HTTP/1.1 200 OK\r\n") == 2
+    assert outs[1][0] == b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
+    assert [(hello.ephemeral, endings) for hello, _, _, _, endings in behind[1:]] == [(True, [None])] * 2
 
 
 @pytest.mark.parametrize("cut", [1, 200, -1])
