@@ -310,7 +310,7 @@ async def house(
             client.close()
         await asyncio.sleep(0)
         await asyncio.wait_for(gateway.stop(), PATIENCE_S)
-    assert here.problems == []
+    assert here.problems == [], here.problems
     await nothing_left(before)
 
 
