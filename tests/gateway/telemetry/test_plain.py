@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gateway.bench.client import call_of
+from gateway.bench.setup import Setup
+from gateway.bench.sides import Sides
 from gateway.protocol.log import line
 from gateway.telemetry.facts import BIG_BYTES, Facts
 from gateway.telemetry.ledger import Ledger
 from gateway.telemetry.operations import Tracker
 from gateway.telemetry.plain import PlainCalls
 from gateway.telemetry.pump import Pump
+from gateway.telemetry.verify import Told
 from recordings.redaction import Redactor
+from recordings.store import open_recording
 from tests.gateway.protocol.test_log import VALIDATOR
 from tests.gateway.telemetry.kit import PARENT, SCENE, WRITER
 
@@ -327,3 +333,17 @@ def test_what_is_not_plain_goes_the_long_way(steps: list[tuple[str, Any, Any]]) 
     assert session.log.took == []
     assert session.log.lines
     assert SECRET.encode() not in b"".join(session.log.lines)
+
+
+@pytest.mark.parametrize("setup", [Setup(modifies=True, ledger=True), Setup(ledger=True, validation=True)])
+def test_the_log_of_a_gateway_says_what_its_recording_says(setup: Setup, tmp_path: Path) -> None:
+    with Sides(tmp_path) as sides:
+        client = sides.gateway(setup).client
+        client.time(client.prepare(call_of(300), 5))
+        client.burst(client.prepare(call_of(300), 64), 16)
+        (recording,) = sides.recordings()
+    (log,) = tmp_path.glob("*/ledger.jsonl")
+    told = Told(open_recording(recording))
+    assert list(told.wrong(log.read_bytes().splitlines())) == []
+    assert told.lines > 2 * 69
+    assert told.left_out == 0
