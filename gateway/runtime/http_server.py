@@ -86,6 +86,9 @@ class AsgiServer:
             lifespan="off",
             log_config=None,
             access_log=False,
+            # Who has connected is who the system says, not what a header of theirs says: refusals are counted by it,
+            # and the connection of a client that takes nothing is found by it.
+            proxy_headers=False,
             server_header=False,
             date_header=False,
             timeout_keep_alive=_KEEP_ALIVE_S,

@@ -15,7 +15,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 from gateway.runtime.http_front import FrontOptions
 from tests.gateway.runtime.front_kit import LEGACY, MODERN, call, calling, fronted, modern, request
 from tests.transports.wire_kit import eventually, run
-from transports.guard import Guard, loopback_hosts
+from transports.guard import FAILURES_A_MINUTE, Guard, loopback_hosts
 
 # Real clients
 
@@ -126,6 +126,25 @@ def test_a_token_is_asked_for_and_names_the_principal() -> None:
             assert stolen.status_code == 404
             own = await caller.post(request("tools/list"), authorization="Bearer secret-a", **session)
             assert own.status_code == 200
+
+    run(main())
+
+
+def test_guesses_are_counted_by_where_they_come_from_and_not_by_where_they_say_to_come_from() -> None:
+    def tokens(port: int) -> Guard:
+        return Guard(hosts=loopback_hosts(port), tokens={"ann": "secret-a"}, wrong_token_s=0.0)
+
+    async def main() -> None:
+        async with calling(guard=tokens) as (caller, desk, _):
+            body = request("initialize", 1, protocolVersion=LEGACY)
+            statuses: list[int] = []
+            for number in range(FAILURES_A_MINUTE + 1):
+                said = {"authorization": "Bearer nope", "x_forwarded_for": f"203.0.113.{number}"}
+                statuses.append((await caller.post(body, **said)).status_code)
+            assert statuses == [401] * FAILURES_A_MINUTE + [429]
+            right = {"authorization": "Bearer secret-a", "x_forwarded_for": "203.0.113.9"}
+            assert (await caller.post(body, **right)).status_code == 200
+            assert desk.clerks[0].hello.remote.startswith("127.0.0.1:")
 
     run(main())
 

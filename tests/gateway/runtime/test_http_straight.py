@@ -48,6 +48,7 @@ ODD_HEADERS: list[tuple[str, str]] = [
     ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     ("mcp-param-x", "1"),
     ("Cookie", "a=b"),
+    ("X-Forwarded-For", "203.0.113.9"),
     ("Host", "evil.example"),
     ("Origin", "http://evil.example"),
     ("Origin", "http://h"),
