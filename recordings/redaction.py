@@ -227,8 +227,8 @@ class Redactor:
     def _text(self, data: bytes, depth: int) -> bytes:
         while self.suspects(data):
             redacted = self._once(data, depth)
-            # A mark is an edge: next to it, a project's pattern may find what was inside of a word before.
-            if not self._own or redacted == data:
+            # A mark is an edge: next to it begins what was inside of a word before.
+            if redacted == data:
                 return redacted
             data = redacted
         return data

@@ -430,6 +430,14 @@ def test_a_redacted_body_is_json_of_the_same_shape_without_the_known_secret(body
     assert msgspec.json.decode(out, type=msgspec.Raw) is not None
 
 
+def test_what_follows_a_secret_without_a_gap_is_looked_at_as_if_there_were_one() -> None:
+    token = "dop_v1_" + "0123456789abcdef" * 4
+    redacted = redactor().text(f"{token}Cookie: sid=abc; theme=dark")
+    assert "sid=abc" not in redacted
+    assert redacted.startswith("[REDACTED:")
+    assert redactor().text(redacted) == redacted
+
+
 @given(bodies)
 @settings(max_examples=400, deadline=None)
 def test_redacting_twice_is_redacting_once(body: bytes) -> None:
