@@ -106,7 +106,6 @@ class Rig:
 
     def __init__(self, directory: Path) -> None:
         self.redactor = Redactor(KEY, known=[SECRET])
-        self.redactor.quicken()
         self.recorder = Recorder(
             directory, header=Header(session="rig"), redactor=self.redactor, durability="os"
         )

@@ -63,12 +63,9 @@ class RecordingStage(Stage):
 
     def tap(self, hello: Hello) -> Any:
         """Return a tap that does everything but write."""
-        redactor = Redactor(b"k" * 32)
-        # As a recording has it that has grown, before anything is counted.
-        redactor.quicken()
         recorder = Recorder(
             self._folder / "recording",
-            redactor=redactor,
+            redactor=Redactor(b"k" * 32),
             durability="os",
             reserve_bytes=0,
             write=self._write,

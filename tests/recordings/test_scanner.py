@@ -198,3 +198,14 @@ def test_a_recording_that_grows_is_made_quick_beside_and_keeps_what_it_would_hav
     assert quick.hints != before
     assert b"s3cret" not in kept
     assert recorded("slow", slow) == kept
+
+
+def test_a_recording_of_small_frames_is_not_made_quick_however_long_it_grows(tmp_path: Path) -> None:
+    each = Redactor(SECRET_KEY)
+    before = each.hints
+    with Recorder(tmp_path / "r", redactor=each, durability="os") as recorder:
+        for seq in range(1, 1200):
+            recorder.append(frame(seq, b'{"text":"%b"}' % (b"y" * 500)))
+        assert (tmp_path / "r" / "frames.jsonl").stat().st_size > QUICK_FROM_BYTES
+    assert "tieline-quicken" not in [thread.name for thread in threading.enumerate()]
+    assert each.hints is before
