@@ -232,7 +232,7 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
         elif call.core is not core:
             break
         fresh[id_] = call, data, envelope.result  # pyright: ignore[reportArgumentType] - as above
-    if core is None or len(fresh) < 2 or core.link.stamped:
+    if core is None or len(fresh) < 2:
         return 0
     session = core.session
     rows = [(data, id_, call.seq, "") for id_, (call, data, _) in fresh.items()]
@@ -246,11 +246,20 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
         del pending[id_], core.open[core_id]
         out.append(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, result))
     core.delivered = seq + len(fresh) - 1
-    send_all(core.link, out)
-    if (left := peer.on_left) is not None:
-        for call, _, _ in fresh.values():
-            try:
-                left(call, None)
-            except Exception as fault:  # noqa: BLE001 - the messages are taken, and not to be read once more for it
-                session.exchange.failed(fault)
+    if core.link.stamped:
+        for (call, _, _), message in zip(fresh.values(), out, strict=True):
+            core.link.send(message, Stamp(kind="response", id=call.core_id))
+    else:
+        send_all(core.link, out)
+    if peer.on_left is not None:
+        _tell_all(peer.on_left, session, [call for call, _, _ in fresh.values()])
     return len(fresh)
+
+
+def _tell_all(left: Callable[[Call, Reply | None], object], session: Session, calls: list[Call]) -> None:
+    """Say of each call that it has left; its message is taken, and not to be read once more where that fails."""
+    for call in calls:
+        try:
+            left(call, None)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the others are to be told of too
+            session.exchange.failed(fault)

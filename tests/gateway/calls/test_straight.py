@@ -213,7 +213,9 @@ CALL, ANSWER = ("call", 1, "add"), ("answer", 0, "result")
     ],
 )
 def test_both_ways_are_the_same_where_little_is_plain(steps: list[tuple[str, Any, str]]) -> None:
-    assert play(steps, is_straight=True) == play(steps, is_straight=False)
+    for stamped in (False, True):
+        straight = play(steps, is_straight=True, stamped=stamped)
+        assert straight == play(steps, is_straight=False, stamped=stamped), stamped
 
 
 @pytest.mark.parametrize("stamped", [False, True])
