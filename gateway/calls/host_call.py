@@ -112,7 +112,7 @@ class HostCalls:
         self.authority: Authority = session.exchange.host.authority(session)
         self.surface = Surface(session)
         timeout_s = session.config.extensions.prompt_timeout_s
-        self.prompts = Prompts(session, self.surface, timeout_s, self.authority.joins)
+        self.prompts = Prompts(session, self.surface, timeout_s, self.authority)
         self.bus = Bus()
         self._open: dict[tuple[str, int, Id], Hosted] = {}
         """By connection and the id there."""

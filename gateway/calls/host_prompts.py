@@ -16,12 +16,12 @@ import msgspec
 from gateway.calls.accepted import visible
 from gateway.calls.call import Call
 from gateway.calls.host_ui import Question, Request, Surface
-from gateway.policy.decide import Answer, Decision, Keep
+from gateway.policy.decide import Answer, Decision, Facts, Keep
 from gateway.protocol.errors import Fault
 
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
-    from gateway.calls.ports import Timer
+    from gateway.calls.ports import Authority, Timer
     from gateway.calls.session import Session
 
 MOST_PROMPTS: Final = 16
@@ -57,7 +57,11 @@ class Prompt:
 
     def leave(self, hosted: Hosted) -> None:
         """A call does not wait any more; the question is taken back where it was the last one."""
-        if self.waiting.pop(hosted, None) is not None and not self.waiting:
+        if (
+            self.waiting.pop(hosted, None) is not None
+            and not self.waiting
+            and not self._prompts.stays(hosted)
+        ):
             self._prompts.end(self, "nobody waits for the answer any more")
 
     def answer(self, answer: Answer) -> None:
@@ -76,12 +80,9 @@ class Prompt:
 class Prompts:
     """The questions of one session."""
 
-    def __init__(
-        self, session: Session, surface: Surface, timeout_s: float, joins: Callable[[Hosted], bool]
-    ) -> None:
-        """`joins` as `ports.Authority` has it."""
+    def __init__(self, session: Session, surface: Surface, timeout_s: float, authority: Authority) -> None:
         self._session = session
-        self._joins = joins
+        self._authority = authority
         self.surface = surface
         self._timeout_s = timeout_s
         self._open: dict[tuple[str, ...], Prompt] = {}
@@ -95,7 +96,7 @@ class Prompts:
 
     def ask(self, hosted: Hosted, decision: Decision, then: Callable[[Answer], None]) -> Prompt | None:
         """Put the question of a decision, or wait for the answer to the same one. `then` may be called at once."""
-        key = key_of(decision)
+        key = key_of(decision.facts)
         prompt = self._open.get(key)
         if prompt is not None:
             prompt.waiting[hosted] = then
@@ -104,7 +105,7 @@ class Prompts:
             then(Answer(allowed=None, by=self.surface.name))
             return None
         last = self._last.get(key)
-        if last is not None and self._joins(hosted):
+        if last is not None and self._authority.joins(hosted):
             then(last)
             return None
         asked = _request(title_of(decision), message_of(decision, hosted.params))
@@ -117,6 +118,10 @@ class Prompts:
             hosted, asked, params, "", lambda output: prompt.answer(answer_of(output))
         )
         return prompt if prompt.waiting else None
+
+    def stays(self, hosted: Hosted) -> bool:
+        """Whether a question stays open that its last call has left."""
+        return self._authority.keeps_open(hosted)
 
     def answered(self, key: tuple[str, ...], answer: Answer) -> None:
         """Take note of what was answered."""
@@ -147,9 +152,8 @@ class Prompts:
             self.end(prompt, "the session ends")
 
 
-def key_of(decision: Decision) -> tuple[str, ...]:
+def key_of(facts: Facts) -> tuple[str, ...]:
     """Return what two questions have in common that have one answer."""
-    facts = decision.facts
     tool = facts.need.tool if facts.need.capability == "tool" else ""
     return (facts.extension, facts.need.capability, tool, facts.executable, facts.manifest)
 

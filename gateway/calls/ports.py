@@ -146,6 +146,13 @@ class Authority(Protocol):
         """
         ...
 
+    def keeps_open(self, hosted: Hosted) -> bool:
+        """Whether the question that a call has left stays open for another one, which is not there yet.
+
+        Never but in a replay, where the other one was there already when it was recorded.
+        """
+        ...
+
 
 class Keeper(Files, Protocol):
     """Where the session of one agent is kept."""

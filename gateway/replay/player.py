@@ -591,6 +591,28 @@ class Player:
         put = (*self.script.passed_on.get(call, ()), *self.script.shown.get(call, ()))
         return not any(decisions[0] < seq < decisions[1] for seq in put)
 
+    def is_joined(self, live: int) -> bool:
+        """Whether a recorded host call that has not come yet had the answer to the question of one that has."""
+        call = self.hosted(live)
+        wanted = self._question_of(call) if call is not None else None
+        if call is None or wanted is None:
+            return False
+        later = (seq for seq in self.script.hosted if seq > call and seq not in self._answered)
+        other = next((seq for seq in later if self._question_of(seq) == wanted), None)
+        return other is not None and not (self.script.passed_on.get(other) or self.script.shown.get(other))
+
+    def _question_of(self, call: int) -> tuple[str, ...] | None:
+        """What two recorded host calls have in common that have one question; None of one that had none."""
+        decisions = self.script.decided.get(call, ())
+        x = (self.script.source.frame(decisions[0]).x or {}) if decisions else {}
+        if x.get("decision") != "ask":
+            return None
+        # Most recordings have no extensions, and a replay of them begins sooner without these.
+        from gateway.calls.host_prompts import key_of
+        from gateway.policy.record import facts_of
+
+        return key_of(facts_of(x))
+
     def decided(self, live: int, parent: int, x: dict[str, Any]) -> None:
         """A decision about a host call of a recorded extension was made, by the frame `live`."""
         call = self.hosted(parent)

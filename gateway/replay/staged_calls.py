@@ -39,10 +39,15 @@ class StagedAuthority:
         config: Config,
         recorded: Callable[[Hosted], dict[str, Any] | None],
         joined: Callable[[Hosted], bool] = lambda _: False,
+        is_joined: Callable[[Hosted], bool] = lambda _: False,
     ) -> None:
-        """`recorded` finds the `x` of the decision about a call; `joined` says whether it had another's question."""
+        """`recorded` finds the `x` of the decision about a call; `joined` says whether it had another's question.
+
+        `is_joined` says whether another one is yet to come that had the question of a call.
+        """
         self._recorded = recorded
         self._joined = joined
+        self._is_joined = is_joined
         policy, _ = read_policy(config.extensions.policy, Report(file="recording.json"))
         self.rules = Rules(policy)
         self.roots = Roots(named_roots(config.extensions.roots or ["/"]))
@@ -76,6 +81,10 @@ class StagedAuthority:
         """As when it was recorded."""
         return self._joined(hosted)
 
+    def keeps_open(self, hosted: Hosted) -> bool:
+        """As when it was recorded."""
+        return self._is_joined(hosted)
+
 
 class PlayedAuthority:
     """The authority of a session some of whose extensions may be live. Implements `calls.ports.Authority`."""
@@ -101,6 +110,10 @@ class PlayedAuthority:
     def joins(self, hosted: Hosted) -> bool:
         """As when it was recorded; never one that is live."""
         return self._is_played(hosted.peer) and self._played.joins(hosted)
+
+    def keeps_open(self, hosted: Hosted) -> bool:
+        """As when it was recorded; never one that is live."""
+        return self._is_played(hosted.peer) and self._played.keeps_open(hosted)
 
 
 class Staged:

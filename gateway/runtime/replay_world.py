@@ -237,8 +237,13 @@ class ReplayWorld(World):
         def joined(hosted: Hosted) -> bool:
             return playing.player.joined(hosted.seq)
 
+        def is_joined(hosted: Hosted) -> bool:
+            return playing.player.is_joined(hosted.seq)
+
         live = cache(partial(super().authority, session))
-        return PlayedAuthority(StagedAuthority(self.config, recorded, joined), live, self._is_played)
+        return PlayedAuthority(
+            StagedAuthority(self.config, recorded, joined, is_joined), live, self._is_played
+        )
 
     def keeper(self, session: Session, peer: Peer) -> Keeper | None:
         """Keep nothing on disk: a session of live extensions lasts as long as the replay, and those that are played

@@ -145,6 +145,10 @@ class SessionAuthority:
         else:
             self._whole.file.keep(grant)
 
+    def keeps_open(self, hosted: Hosted) -> bool:
+        """Never: a question that nobody waits for is taken back."""
+        return False
+
     def joins(self, hosted: Hosted) -> bool:
         """Whoever comes too late for an answer asks again."""
         return False

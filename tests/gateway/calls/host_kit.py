@@ -50,6 +50,9 @@ class TableAuthority:
         if grant is not None:
             self.given.append(grant)
 
+    def keeps_open(self, hosted: Hosted) -> bool:
+        return False
+
     def joins(self, hosted: Hosted) -> bool:
         return False
 

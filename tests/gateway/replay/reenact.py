@@ -91,7 +91,10 @@ class PlayedStage(Stage):
         def joined(hosted: Hosted) -> bool:
             return self.playing.player.joined(hosted.seq)
 
-        return StagedAuthority(self.config, recorded, joined)
+        def is_joined(hosted: Hosted) -> bool:
+            return self.playing.player.is_joined(hosted.seq)
+
+        return StagedAuthority(self.config, recorded, joined, is_joined)
 
     def serve(self, hosted: Hosted) -> Served:
         served = Staged(hosted)

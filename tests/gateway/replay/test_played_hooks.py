@@ -122,6 +122,27 @@ def test_a_host_call_stays_in_the_course_of_its_hook_though_more_is_in_flight_in
         assert_replayed_in_order(scene, seed)
 
 
+def test_a_question_stays_open_for_the_host_call_that_is_yet_to_join_it_in_another_lane() -> None:
+    """When it was recorded, the hook that had asked first was given up after the other one had come."""
+    calls: tuple[Step, ...] = (("call", 0, 0), ("host", 0, 0))
+    plan = Plan(
+        "legacy",
+        False,
+        (("legacy", False, False),),
+        1,
+        lanes=1,
+        greets=True,
+        steps=(*calls, *calls, ("late", 0, 0)),
+    )
+    scene = HookedActing(HookedPlan(PiPlan(plan, (True,)), (("tool_call",),))).play()
+    assert sum(frame.kind == "request" and frame.way == ">core" for frame in scene.frames) == 1
+    for seed in range(12):
+        again = Reenactment(scene, "causal", seed=seed, in_order=True)
+        report = again.run()
+        assert (report.divergences, again.odd, [turn.message for turn in again.left]) == ((), [], [])
+        assert judged(again.stage.frames) == judged(scene.frames)
+
+
 @pytest.mark.parametrize("is_http", [False, True])
 def test_a_core_that_takes_a_call_back_sooner_has_what_came_of_it_before_that(is_http: bool) -> None:
     steps: tuple[Step, ...] = (("call", 0, 0), ("hook", 0, 0), ("cancel", 0, 0), ("ping", 0, 0))
