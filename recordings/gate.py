@@ -71,10 +71,12 @@ class Gate:
                 self._settle(seq)
 
     def is_next(self, request: int, answer: int) -> bool:
-        """Lockstep: whether a request and its answer are what comes next, and nothing else hangs on them.
+        """Whether a request and its answer may come now, and nothing else hangs on the request.
 
         False also where `is_contested` may be True.
         """
+        if self.strength != "lockstep":
+            return not self._ready and self._waiting.get(request) == answer and self._waits[answer] == 1
         place, order = self._place, self._order
         if self._ready or self._waiting or len(order) < place + 2:
             return False
@@ -86,12 +88,18 @@ class Gate:
 
     def pass_one(self, request: int, answer: int) -> bool:
         """Let those that are next happen and be delivered; return whether nothing else is due then."""
-        place, order = self._place, self._order
-        place += 1 if order[place] == request else 2
-        self._place = place
         self._happened.add(request)
         self._released.add(answer)
         self._done.add(answer)
+        if self.strength != "lockstep":
+            del self._waiting[request]
+            self._waits[answer] = 0
+            if answer in self._waiting:
+                self._settle(answer)
+            return not self._ready
+        place, order = self._place, self._order
+        place += 1 if order[place] == request else 2
+        self._place = place
         place += 1
         return place == len(order) or (
             order[place] not in self._happened and order[place] in self._script.arrivals

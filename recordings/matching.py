@@ -127,9 +127,11 @@ class Line:
         """The place of the first one that is not used; behind the last, where there is none."""
         place = self._first
         requests = self.requests
-        size = len(requests)
-        while place < size and requests[place].used:
-            place += 1
+        try:
+            while requests[place].used:
+                place += 1
+        except IndexError:
+            pass
         self._first = place
         return place
 

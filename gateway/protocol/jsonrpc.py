@@ -73,7 +73,16 @@ class _Loose(msgspec.Struct, gc=False):
     error: Raw = EMPTY
 
 
+class _Answer(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A response and nothing else."""
+
+    id: int
+    jsonrpc: str = ""
+    result: Raw = EMPTY
+
+
 _read_strict = msgspec.json.Decoder(Envelope).decode
+_read_answer = msgspec.json.Decoder(_Answer).decode
 _loose: msgspec.json.Decoder[_Loose] = msgspec.json.Decoder(_Loose)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.Encoder().encode
@@ -134,6 +143,20 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     ):
         raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))
     return envelope, kind
+
+
+def result_of(data: bytes, most_depth: int = MAX_DEPTH) -> Raw | None:
+    """The result in a short response that shows as one at once; None where only `scan` may tell, which costs twice."""
+    size = len(data)
+    if size > 5 * most_depth or (size > 2 * most_depth and size // 5 + data.count(b"[") > most_depth):
+        return None
+    try:
+        answer = _read_answer(data)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    result = answer.result
+    shows = answer.jsonrpc == "2.0" and result and size - len(result) < _ANSWER_ROOM and size <= MAX_DIGITS
+    return result if shows and data.isascii() else None
 
 
 def _need_utf8(data: bytes) -> None:

@@ -686,8 +686,8 @@ class Player:
         Raises:
             RecordingError: Its blob is missing or damaged.
         """
-        body = self.script.body(delivery.seq)
-        renames = self._renames.get(delivery.lane)
+        body = self.script.source.body(delivery.seq)
+        renames = self._renames.get(delivery.lane) if self._renames else None
         return renames.applied(body) if renames is not None else body
 
     @property

@@ -122,6 +122,8 @@ class Playing:
         self._quiet_s = 0.0
         """How long that is, in whole patiences."""
         self.is_over = False
+        self.is_idle = False
+        """Whether nothing is due, held back, waited for or to be broken: plain calls may go straight."""
         self._early: dict[int, list[Callable[[], None]]] = {}
         """Live numbers of requests that were taken back too soon, and what does so."""
         self._ripe: set[int] = set()
@@ -138,24 +140,6 @@ class Playing:
 
     # -- the straight way ---------------------------------------------------------------------------------------
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether anything is due, held back, waited for or to be broken: what comes now goes the long way."""
-        return (
-            self._is_due
-            or self._timer is not None
-            or self._held is not None
-            or bool(self._stuck or self._pace)
-            or self.is_over
-            or self.is_unrecorded
-            or self.faults is not None
-            or self.player.has_more
-        )
-
-    def plays(self, link: Link | None) -> bool:
-        """Whether a peer is played here."""
-        return link.__class__ is ScriptedLink
-
     def soon(self, call: Callable[[], object]) -> None:
         """Have it called once whoever calls has returned."""
         self._loop.call_soon(call)
@@ -171,6 +155,7 @@ class Playing:
 
     def go_on(self, act: Act | None) -> None:
         """Do what is due, and before it what was taken already."""
+        self.is_idle = False
         self._held = act
         self._pump()
 
@@ -235,6 +220,7 @@ class Playing:
         if live not in self._early:
             if self.is_over or live in self._ripe or not self.player.is_early(live):
                 return False
+            self.is_idle = False
             self._early[live] = []
             self._loop.call_later(self._patience_s / 2, self._take_back, live)
         self._early[live].append(take_back)
@@ -254,6 +240,7 @@ class Playing:
 
     def wake(self) -> None:
         """Something has happened: see soon what is due."""
+        self.is_idle = False
         self._is_quiet = False
         if not self._is_due and not self.is_over:
             self._is_due = True
@@ -264,6 +251,7 @@ class Playing:
         if self.is_over:
             return
         self.is_over = True
+        self.is_idle = False
         for timer in (self._timer, self._patience):
             if timer is not None:
                 timer.cancel()
@@ -280,6 +268,17 @@ class Playing:
             return
         try:
             self._do_what_is_due()
+            self.is_idle = not (
+                self._is_due
+                or self._timer is not None
+                or self._held is not None
+                or self._stuck
+                or self._early
+                or self._pace
+                or self.is_over
+                or self.faults is not None
+                or self.player.has_more
+            )
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             for link, wire, _ in list(self._in_flight()):
                 self._loop.call_soon(self._give_in, link, wire)

@@ -14,9 +14,10 @@ from gateway.calls.call import Call
 from gateway.calls.core_state import Core
 from gateway.calls.straight import name_of, send_all
 from gateway.protocol.errors import unrecorded
-from gateway.protocol.jsonrpc import BadMessage, scan
+from gateway.protocol.jsonrpc import BadMessage, result_of, scan
 from gateway.replay.picks import Known, Picks, Plain
 from gateway.replay.player import Act, Asked
+from gateway.replay.playing import Playing, ScriptedLink
 from gateway.replay.rewire import under_id
 from recordings.errors import RecordingError
 from recordings.script import Delivery
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from gateway.calls.ports import Tap
     from gateway.calls.session import Session
     from gateway.replay.player import Player
-    from gateway.replay.playing import Playing
     from gateway.replay.shelf import Seating
     from transports.base import Hello, Link, Origin
 
@@ -53,6 +53,7 @@ class StraightPlay:
         whenever there is more that is a secret."""
         self._playing = playing
         self._tap = tap
+        self._may = tap.accepting and not tap.must_keep
         self._counts = bool(getattr(tap, "counts_only", False))
         self._seating = seating
         self._generation = generation
@@ -79,23 +80,23 @@ class StraightPlay:
         seat = session.only
         if (
             self._is_crowded
-            or self._playing.is_busy
+            or not self._playing.is_idle
+            or not self._may
             or seat is None
             or not seat.is_simple(session)
             or not (session.is_straight and session.answers_straight)
+            or session.results is not None
             or core.era != "legacy"
             or core.leaving is not None
             or core.link.stamped
             or session.exchange.is_draining
-            or not session.tap.accepting
-            or self._tap.must_keep
             or (self._seating is not None and not self._seating.is_decided)
             or len(core.open) + count + len(session.cores) > session.max_in_flight + 1
         ):
             return None
         peer = seat.peers[0]
         is_plain = peer.is_plain and not peer.is_full and len(peer.pending) + count <= peer.limit
-        return peer if is_plain and self._playing.plays(peer.link) else None
+        return peer if is_plain and peer.link.__class__ is ScriptedLink else None
 
     def _learn(self, peer: Peer, data: bytes, tail: bytes, most_depth: int) -> Known | None:
         """See what a call is that has not come before; None where it is not plain, which is remembered too."""
@@ -175,7 +176,10 @@ class StraightPlay:
         id_, known = read
         script, gate = player.script, player.gate
         recorded = known.line.first()
-        if recorded is None or gate.strength != "lockstep" or not script.arrivals[recorded.seq].answered:
+        if recorded is None or not script.arrivals[recorded.seq].answered:
+            return False
+        if gate.strength != "lockstep" and len(known.line.requests) > 1 and not gate.is_open(recorded.seq):
+            # Another one may have been caused.
             return False
         caused = script.caused_by(recorded.seq)
         if len(caused) != 1 or not gate.is_next(recorded.seq, caused[0]):
@@ -320,6 +324,9 @@ class StraightPlay:
             return None
         try:
             body = self._playing.player.body_for(delivery)
+            result = result_of(body, peer.most_depth)
+            if result is not None:
+                return body, bytes(result)
             envelope, kind = scan(body, peer.most_depth)
         except (RecordingError, BadMessage):
             return None

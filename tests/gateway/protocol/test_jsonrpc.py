@@ -70,6 +70,47 @@ def test_what_shows_at_once_is_what_a_message_is(value: dict[str, Any], spaced: 
         assert kind == jsonrpc.kind_of(envelope)
 
 
+answers = st.fixed_dictionaries(
+    {"id": st.one_of(st.integers(0, 9), st.text(max_size=2))},
+    optional={
+        "jsonrpc": st.sampled_from(["2.0", "1.0"]),
+        "result": st.one_of(
+            st.none(), st.text(), st.recursive(st.integers(), lambda inner: st.lists(inner, max_size=3))
+        ),
+        "method": st.just("m"),
+        "x": st.just(1),
+    },
+)
+
+
+@given(
+    answers,
+    st.sampled_from([b"", b'"id":7,', b'"result":{},', b'"method":"m",']),
+    st.integers(1, 20),
+    st.booleans(),
+)
+def test_a_result_that_shows_at_once_is_that_of_the_response_that_a_message_is(
+    value: dict[str, Any], twice: bytes, most_depth: int, spaced: bool
+) -> None:
+    text = json.dumps(value, separators=None if spaced else (",", ":"), ensure_ascii=False).encode()
+    text = text[:1] + twice + text[1:]
+    result = jsonrpc.result_of(text, most_depth)
+    try:
+        envelope, kind = jsonrpc.scan(text, most_depth)
+    except BadMessage:
+        assert result is None
+    else:
+        assert result is None or (kind, bytes(envelope.result)) == ("response", bytes(result))
+
+
+def test_the_results_of_most_responses_show_at_once() -> None:
+    data = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}'
+    for size in (1, 100, 400):
+        whole = data % (b"x" * size)
+        assert jsonrpc.result_of(whole) == jsonrpc.scan(whole)[0].result
+    assert jsonrpc.result_of(data % (b"x" * 5000)) is None
+
+
 @given(IDS, st.booleans())
 def test_an_id_keeps_its_type_and_value_under_any_spacing(id_: Id, spaced: bool) -> None:
     text = json.dumps(

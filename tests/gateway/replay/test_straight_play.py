@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
 from gateway.calls.ports import Tap
-from gateway.config.model import Config, LimitsConfig
+from gateway.config.model import CatalogConfig, Config, LimitsConfig
 from gateway.config.peer import PeerConfig
 from gateway.config.recorded import config_of
 from gateway.replay.account import account
@@ -204,7 +204,7 @@ def play(
 ) -> tuple[Played, int]:
     """Play a recording to a core that says these; what came of it, and how many reads went straight."""
     config, _ = config_of(scene.header.settings, ["a"])
-    config = msgspec.structs.replace(config, limits=scene.config.limits)
+    config = msgspec.structs.replace(config, limits=scene.config.limits, catalog=scene.config.catalog)
     player = Player(Recollection(Script(Held(scene.frames), BUILT_IN)), strength=strength)
     clock = WoundClock()
     stage = WatchedStage(clock, player, config)
@@ -308,6 +308,13 @@ def test_a_call_that_nobody_had_answered_when_the_recording_ended_is_told_so_at_
     again, _ = play(scene, [CALL, CALL], strength="lockstep", is_straight=True)
     assert again == play(scene, [CALL, CALL], strength="lockstep", is_straight=False)[0]
     assert b"the recording ends before" in again.said[-1]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_results_that_are_held_against_a_schema_are_looked_at_on_the_long_way(number: int) -> None:
+    scene = recorded([(CALL, DONE)] * 3)
+    scene.config = msgspec.structs.replace(scene.config, catalog=CatalogConfig(validate_results="flag"))
+    assert play(scene, [CALL * number], strength="lockstep", is_straight=True)[1] == 0
 
 
 def test_more_calls_at_once_than_are_allowed_are_refused_as_on_the_long_way() -> None:
