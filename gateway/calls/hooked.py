@@ -206,6 +206,10 @@ class Hooked:
         yield from self._settle(request)
         if "tool_call" in self.lines:
             # An input that a hook has changed is held against it, and a core need not have listed the tools.
+            seat = self._session.seats.get(owner.name)
+            if seat is not None and owner not in seat.peers:
+                # A place where calls wait for a connection is never connected itself.
+                owner = seat.lister(self._session, request)
             yield from self._session.flows.fetch("tools/list", [owner])
 
     def _prepared(self, request: Request, call: Call, peer: Peer, name: str, _: object) -> None:
@@ -237,6 +241,10 @@ class Hooked:
         if outcome.stops:
             session.give_call(call, hook_words.blocked(outcome))
             return
+        seat = session.seats.get(peer.name)
+        if seat is not None and peer not in seat.peers:
+            # It was to wait for a connection, and may have one by now.
+            peer = seat.peer(session, request, name)
         if outcome.word == "none":
             session.submit(call, peer)
             return

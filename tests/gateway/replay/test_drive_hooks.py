@@ -40,6 +40,29 @@ def test_what_extensions_ask_of_their_host_in_the_course_of_hooks_is_decided_and
     assert_same(pairing, again)
 
 
+@pytest.mark.parametrize("answer", [0, 2])
+def test_of_two_calls_that_come_while_an_extension_starts_the_one_with_hooks_reaches_its_tool(
+    answer: int,
+) -> None:
+    """It waits for a connection of its own, which nobody can ask for lists."""
+    steps: tuple[Step, ...] = (
+        ("silent", 0, 0),
+        ("prompt", 0, 0),
+        ("call", 0, 0),
+        ("silent", 0, 7),
+        ("ping", 0, 0),
+    )
+    steps += (("hook", 0, answer), ("answer", 0, 0))
+    peer = ("legacy", False, False)
+    plan = Plan("modern", http=True, peers=(peer,), pages=1, lanes=0, greets=True, steps=steps)
+    scene = HookedActing(HookedPlan(PiPlan(plan, (True,)), (("tool_call",),))).play()
+    [call] = [frame.seq for frame in scene.frames if frame.way == "core>" and frame.method == "tools/call"]
+    assert [frame.kind for frame in scene.frames if frame.re == call] == ["response"]
+
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
 def test_extensions_in_such_a_session_decide_all_that_is_drawn_for_them() -> None:
     steps: list[Step] = []
     for answer in range(8):
