@@ -25,6 +25,8 @@ BIG_BYTES: Final = 32 * 1024
 Fields: TypeAlias = tuple[str, Any, int | None, str, str, bool]
 """Of a frame of which nothing more is to be said: peer, id, `re`, method, name, and whether the redactor has looked at
 its body and suspects nothing."""
+Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any] | Fields]
+"""A frame as it passed: seq, at, kind, way, body, and its other fields: by name, or those of a plain one."""
 
 TOLD: Final = frozenset(
     (
@@ -152,9 +154,10 @@ class _Refusal(msgspec.Struct, gc=False):
     error: _Error | None = None
 
 
-_request = msgspec.json.Decoder(_Request)
+read_request = msgspec.json.Decoder(_Request).decode
+"""What is looked at in a request, and in an answer. Raise `DecodeError` where it has another shape."""
+read_answer = msgspec.json.Decoder(_Answer).decode
 _params = msgspec.json.Decoder(_Params)
-_answer = msgspec.json.Decoder(_Answer)
 _refusal = msgspec.json.Decoder(_Refusal)
 _data = msgspec.json.Decoder(_Data)
 _hosted = msgspec.json.Decoder(_Hosted)
@@ -207,7 +210,7 @@ def _short(name: str | None) -> str:
 
 
 def _read_request(facts: Facts, frame: Frame, body: bytes, *, hashed: bool) -> None:
-    params = bytes(_request.decode(body).params)
+    params = bytes(read_request(body).params)
     if b'"_meta"' in params:
         meta = _params.decode(params).meta
         if meta is not None:
@@ -246,7 +249,7 @@ def _read_said(params: bytes) -> Said | None:
 
 
 def _read_answer(facts: Facts, body: bytes) -> None:
-    result = _answer.decode(body).result
+    result = read_answer(body).result
     if result is not None:
         facts.is_tool_error = result.is_error is True
         facts.is_input_required = result.kind == "input_required"

@@ -27,12 +27,12 @@ from gateway.config.peer import PeerConfig
 from gateway.protocol import log
 from gateway.protocol.log import Entry
 from gateway.telemetry.aside import Aside
-from gateway.telemetry.facts import Facts
+from gateway.telemetry.facts import Facts, Item
 from gateway.telemetry.ledger import Ledger, Writer
 from gateway.telemetry.logs import LogFiles, log_dir
 from gateway.telemetry.metrics import Metrics, Place, exposition
 from gateway.telemetry.operations import Operation, Scene, Tracker
-from gateway.telemetry.plain import Item, PlainCalls
+from gateway.telemetry.plain import PlainCalls
 from gateway.telemetry.pump import Pump, Redacts, Stream
 from recordings.frame import is_hop
 

@@ -1,7 +1,7 @@
 """The straight way from a frame to its line of the log, for plain tool calls: no frame, no facts, no entry is made.
 
-Owns the tests of whether a frame is such a one, and the lines, which are what `ledger` writes about such calls with
-blanks in them. Operations are `operations`' as ever, so that what is not plain finds them. A test holds that both ways
+Owns the tests of whether a frame is such a one. The lines are what `ledger` writes about such calls, with blanks in
+them (`blanks`). Operations are `operations`' as ever, so that what is not plain finds them. A test holds that both ways
 lead to the same lines.
 """
 
@@ -9,49 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from gateway.protocol.canonical import NotCanonicalError, params_hash
-from gateway.protocol.log import Entry
-from gateway.telemetry.blanks import HASH, ID, SEQ, SIZE, SPAN, TOOK_MS, TRACE, Clock, Forms, form
-from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, Fields
-from gateway.telemetry.ledger import Ledger, Writer
+from gateway.telemetry.blanks import MOST_FORMS, Clock, Forms, forms_of
+from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, Fields, Item, read_answer, read_request
+from gateway.telemetry.ledger import Writer
 from gateway.telemetry.operations import Operation, Scene, Tracker
 from gateway.telemetry.plain_hooks import PlainHooks
-from recordings.frame import is_hop
-
-Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any] | Fields]
-"""A frame as it passed: seq, at, kind, way, body, and its other fields, by name or those of a plain one."""
-
-MOST_FORMS: Final = 4096
-LONGEST_NAME: Final = 128
-"""Names of tools and peers whose lines are kept, and how long they may be; others go the long way."""
-
-_HEAD: Final = (SEQ, ID, TRACE, SPAN, SEQ)
-_STARTED: Final = (*_HEAD, HASH, SIZE)
-_ENDED: Final = (*_HEAD, TOOK_MS, SIZE)
-"""The blanks of either line behind its time, in their order."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class _Request(msgspec.Struct, gc=False):
-    params: msgspec.Raw = msgspec.Raw(b"")
-
-
-class _Result(msgspec.Struct, gc=False):
-    is_error: Any = msgspec.field(name="isError", default=None)
-    kind: Any = msgspec.field(name="resultType", default=None)
-
-
-class _Answer(msgspec.Struct, gc=False):
-    result: _Result | None = None
-
-
-_request = msgspec.json.Decoder(_Request).decode
-_answer = msgspec.json.Decoder(_Answer).decode
 
 
 class PlainCalls:
@@ -114,7 +82,7 @@ class PlainCalls:
         if forms is None or (not unsuspected and self._suspects(body)):
             return False
         try:
-            hashed = params_hash("tools/call", bytes(_request(body).params))
+            hashed = params_hash("tools/call", bytes(read_request(body).params))
         except (msgspec.DecodeError, NotCanonicalError, RecursionError):
             return False
         traces, spans, number = self._traces.copy(), self._spans.copy(), b"%d" % seq
@@ -151,7 +119,7 @@ class PlainCalls:
         if forms is None or (not unsuspected and self._suspects(body)):
             return False
         try:
-            result = _answer(body).result
+            result = read_answer(body).result
         except (msgspec.DecodeError, RecursionError):
             return False
         if result is None or result.is_error is True or result.kind is not None:
@@ -172,29 +140,15 @@ class PlainCalls:
 
     def _forms_of(self, peer: str, name: str) -> Forms | None:
         """The lines about calls of a tool; None where they cannot be told in advance."""
-        forms = None
-        if max(len(peer), len(name)) <= LONGEST_NAME and peer and not is_hop(peer) and "[" not in peer + name:
-            names = (peer, "tools/call", name)
-            if not any(each and self._suspects(each.encode("utf-8", "surrogatepass")) for each in names):
-                forms = self._blank_lines(peer, name)
+        forms = forms_of(
+            self._scene,
+            self._writer,
+            self._suspects,
+            side="server",
+            peer=peer,
+            method="tools/call",
+            name=name,
+        )
         if len(self._forms) < MOST_FORMS:
             self._forms[peer, name] = forms
         return forms
-
-    def _blank_lines(self, peer: str, name: str) -> Forms | None:
-        """Have the ledger tell of a call with blanks in it."""
-        entries: list[Entry] = []
-        ledger = Ledger(self._scene, self._writer, entries.append)
-        operation = Operation(
-            seq=SEQ, side="server", other="", peer=peer, method="tools/call", name=name, id=ID, lane="", start=0,
-            size=SIZE, params_hash=HASH, trace_id=TRACE, span_id=SPAN, answer_size=SIZE,
-        )  # fmt: skip
-        ledger.started(operation)
-        operation.end = round(TOOK_MS * 1e6)
-        ledger.ended(operation)
-        if len(entries) != 2:
-            return None
-        started, ended = (
-            form(entry, blanks) for entry, blanks in zip(entries, (_STARTED, _ENDED), strict=True)
-        )
-        return Forms(started, ended) if started and ended else None

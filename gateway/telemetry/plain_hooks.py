@@ -10,57 +10,35 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Raw
 
 from gateway.protocol.canonical import NotCanonicalError, params_hash
 from gateway.protocol.log import Entry
 from gateway.telemetry.blanks import (
-    HASH,
-    ID,
+    MOST_FORMS,
     OTHER_SEQ,
     SEQ,
-    SIZE,
-    SPAN,
-    TOOK_MS,
     TOOK_NS,
-    TRACE,
     Clock,
     Forms,
     form,
+    forms_of,
+    ids_of,
+    is_harmless,
 )
-from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, facts_of
+from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, facts_of, read_answer, read_request
 from gateway.telemetry.ledger import OF_TOOL_CALLS, Ledger, Writer
 from gateway.telemetry.operations import Operation, Scene, Tracker
-from recordings.frame import Frame, is_hop
+from recordings.frame import Frame
 
 Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any]]
 """A frame as it passed: seq, at, kind, way, body, and its other fields by name."""
-MOST_FORMS: Final = 4096
-LONGEST_NAME: Final = 128
 
 _QUESTION: Final = {"peer", "life", "id", "parent", "method", "name", "flags"}
 _DECISION: Final = {"peer", "life", "re", "parent", "name", "x"}
 _X: Final = {"schema", "point", "extension", "decision", "took_ns", "deadline_ms"}
 """The fields of a frame that is plain, and the members of a decision's `x`."""
-_ASKED: Final = (SEQ, ID, TRACE, SPAN, SEQ)
 
 _encode = msgspec.json.Encoder().encode
-
-
-class _Request(msgspec.Struct, gc=False):
-    params: Raw = Raw(b"")
-
-
-class _Result(msgspec.Struct, gc=False):
-    is_error: Any = msgspec.field(name="isError", default=None)
-
-
-class _Answer(msgspec.Struct, gc=False):
-    result: _Result | None = None
-
-
-_request = msgspec.json.Decoder(_Request).decode
-_answer = msgspec.json.Decoder(_Answer).decode
 
 
 class PlainHooks:
@@ -114,7 +92,7 @@ class PlainHooks:
         if above is None or forms is None or self._suspects(body):
             return False
         try:
-            hashed = params_hash(EVENT_HOOK, bytes(_request(body).params))
+            hashed = params_hash(EVENT_HOOK, bytes(read_request(body).params))
         except (msgspec.DecodeError, NotCanonicalError, RecursionError):
             return False
         span = self._spans.copy()
@@ -126,7 +104,7 @@ class PlainHooks:
             parent_id=above.span_id, is_plain=True,
         )  # fmt: skip
         self._tracker.begin_question(operation, above)
-        self._write(forms.started % (*self._clock.read(at), *_ids(operation), hashed.encode(), size))
+        self._write(forms.started % (*self._clock.read(at), *ids_of(operation), hashed.encode(), size))
         return True
 
     def answered(
@@ -143,7 +121,7 @@ class PlainHooks:
         ):
             return False
         try:
-            result = _answer(body).result
+            result = read_answer(body).result
         except (msgspec.DecodeError, RecursionError):
             return False
         if result is None or result.is_error is True:
@@ -151,7 +129,7 @@ class PlainHooks:
         size = len(body)
         self._tracker.end_plain(operation, at, size)
         took = _encode(round(operation.took_ns / 1e6, 3))
-        self._write(forms.ended % (*self._clock.read(at), *_ids(operation), took, size))
+        self._write(forms.ended % (*self._clock.read(at), *ids_of(operation), took, size))
         return True
 
     def decided(self, item: Item) -> bool:
@@ -182,34 +160,11 @@ class PlainHooks:
         self._write(line % (*self._clock.read(at), parent, re, took, seq))
         return True
 
-    def _is_harmless(self, *names: str) -> bool:
-        return not any(
-            not name
-            or len(name) > LONGEST_NAME
-            or "[" in name
-            or self._suspects(name.encode("utf-8", "surrogatepass"))
-            for name in names
-        )
-
     def _forms_of(self, peer: str, name: str) -> Forms | None:
         """The lines about questions for an event to an extension; None where they cannot be told in advance."""
-        forms = None
-        if not is_hop(peer) and self._is_harmless(peer, EVENT_HOOK, name):
-            entries: list[Entry] = []
-            ledger = Ledger(self._scene, self._writer, entries.append)
-            operation = Operation(
-                seq=SEQ, side="client", other=peer, peer=peer, method=EVENT_HOOK, name=name, id=ID, lane="", start=0,
-                size=SIZE, params_hash=HASH, trace_id=TRACE, span_id=SPAN, answer_size=SIZE,
-            )  # fmt: skip
-            ledger.started(operation)
-            operation.end = round(TOOK_MS * 1e6)
-            ledger.ended(operation)
-            if len(entries) == 2:
-                started, ended = (
-                    form(entries[0], (*_ASKED, HASH, SIZE)),
-                    form(entries[1], (*_ASKED, TOOK_MS, SIZE)),
-                )
-                forms = Forms(started, ended) if started and ended else None
+        forms = forms_of(
+            self._scene, self._writer, self._suspects, side="client", peer=peer, method=EVENT_HOOK, name=name
+        )
         if len(self._forms) < MOST_FORMS:
             self._forms[peer, name] = forms
         return forms
@@ -217,7 +172,7 @@ class PlainHooks:
     def _decided(self, item: Item) -> bytes:
         """The line about decisions as this one; empty where it cannot be told in advance."""
         rest = item[5]
-        if not self._is_harmless(rest["peer"], rest["name"]):
+        if not is_harmless(self._suspects, rest["peer"], rest["name"]):
             return b""
         x = {**rest["x"], "took_ns": TOOK_NS}
         frame = Frame(
@@ -227,9 +182,3 @@ class PlainHooks:
         entries: list[Entry] = []
         Ledger(self._scene, self._writer, entries.append).happened(facts_of(frame, b"", hashed=True))
         return form(entries[0], (OTHER_SEQ, OTHER_SEQ, TOOK_NS, SEQ)) if entries else b""
-
-
-def _ids(operation: Operation) -> tuple[Any, ...]:
-    """What fills the blanks of `_ASKED`."""
-    seq, id_ = operation.seq, operation.id or ""
-    return seq, id_.encode(), operation.trace_id.encode(), operation.span_id.encode(), seq

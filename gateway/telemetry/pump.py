@@ -10,16 +10,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Raw
 
-from gateway.telemetry.facts import BIG_BYTES, Facts, Fields, facts_of
+from gateway.telemetry.facts import BIG_BYTES, Facts, Item, facts_of
 from recordings.frame import NO_BODY, Frame
-
-Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any] | Fields]
-"""A frame as it passed: seq, at, kind, way, body, and its other fields: by name, or those of a plain one."""
 
 TICK_S = 0.05
 """How long frames may lie before somebody looks."""
