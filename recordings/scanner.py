@@ -40,20 +40,25 @@ def scanner(patterns: Iterable[bytes]) -> Scan | None:
 
     Compiling takes about a tenth of a second and 5 MiB, without the lock of the interpreter. May be called in a thread.
     """
+    alike: list[bytes] = []
+    for pattern in patterns:
+        same = alike_in_both(pattern)
+        if same is None:
+            return None
+        alike.append(same)
     try:
         # For who needs it alone: nothing of it is loaded at a start.
         import hyperscan
     except ImportError:
         return None
-    alike = [alike_in_both(pattern) for pattern in patterns]
     module: Any = hyperscan
     try:
         database = module.Database(mode=module.HS_MODE_BLOCK)
-        database.compile(expressions=[*filter(None, alike)], flags=module.HS_FLAG_SINGLEMATCH)
+        database.compile(expressions=alike, flags=module.HS_FLAG_SINGLEMATCH)
     except module.error:
-        # The processor lacks the instructions, or the patterns are too much for it together.
+        # The processor lacks the instructions, or the patterns are too much for it, together or one that is empty.
         return None
-    return database.scan if None not in alike else None
+    return database.scan
 
 
 def alike_in_both(pattern: bytes) -> bytes | None:

@@ -127,6 +127,10 @@ def test_a_pattern_that_the_two_might_take_otherwise_is_not_given_to_hyperscan(p
     assert scanner.scanner([rb"a", pattern]) is None
 
 
+def test_an_empty_pattern_which_matches_everything_is_not_left_out_of_the_look() -> None:
+    assert scanner.scanner([rb"a", b""]) is None
+
+
 def test_blanks_are_those_of_re2_in_and_out_of_classes() -> None:
     assert alike_in_both(rb"a\s[^\s\\s]") == rb"a[\t\n\f\r ][^\t\n\f\r \\s]"
 
