@@ -78,6 +78,8 @@ class PlainProtocol(BoundedProtocol):
 
     def shutdown(self) -> None:
         """Answer what is asked, and close then."""
+        if self._held is not None:
+            self._impatient()
         if self._asked is not None:
             self.give_up()
         super().shutdown()

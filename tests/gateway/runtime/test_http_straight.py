@@ -444,6 +444,25 @@ def test_stopping_answers_a_straight_call_that_is_open() -> None:
     run(main())
 
 
+def test_stopping_answers_a_plain_request_whose_body_is_still_coming() -> None:
+    async def main(*, straight: bool) -> bytes:
+        async with fronted(FrontOptions(), guard) as (front, _):
+            wire = connected(front, straight=straight)
+            data = post(json.dumps(call("echo", 1)).encode())
+            wire.play(data[:-1])
+            await settle()
+            assert wire.protocol is not None
+            wire.protocol.shutdown()
+            wire.play(data[-1:])
+            await settle()
+            assert wire.is_closed
+            return wire.out
+
+    answer = run(main(straight=True))
+    assert answer.startswith(b"HTTP/1.1 404 "), "there is no such session"
+    assert answer == run(main(straight=False))
+
+
 def test_a_fault_of_the_receiver_is_answered_as_the_server_answers_it() -> None:
     async def main(*, straight: bool) -> bytes:
         async with fronted(FrontOptions(), guard) as (front, desk):
