@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,6 +44,59 @@ def test_each_top_level_name_is_ours(name: str) -> None:
 @pytest.mark.parametrize("name", ["gateway", "adapters", "transports", "recordings"])
 def test_each_package_is_marked_as_typed(name: str) -> None:
     assert (ROOT / name / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("name", ["gateway", "adapters", "transports", "recordings"])
+def test_what_a_package_imports_is_installed_with_it_and_not_only_for_its_tests(name: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    installed = closure(
+        [
+            *project["dependencies"],
+            *(line for extra in project["optional-dependencies"].values() for line in extra),
+        ]
+    )
+    # The plugin of pytest is loaded by pytest alone; `shop` is the project that language servers are shown.
+    known = {*sys.stdlib_module_names, "gateway", "adapters", "transports", "recordings", "pytest", "shop"}
+    of_modules = packages_distributions()
+    undeclared = {
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in (ROOT / name).rglob("*.py")
+        for module in imported(path)
+        if module not in known and not installed & {plain(found) for found in of_modules.get(module, ())}
+    }
+
+    assert not undeclared
+
+
+def closure(lines: Iterable[str]) -> set[str]:
+    """The names of the distributions that these requirements bring, with those that they require without an extra."""
+    found: set[str] = set()
+    waiting = list(lines)
+    while waiting:
+        name = plain(waiting.pop())
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            further = requires(name) or []
+        except PackageNotFoundError:  # of another platform
+            continue
+        waiting += [line for line in further if "extra ==" not in line]
+    return found
+
+
+def plain(requirement: str) -> str:
+    """The name in a requirement, as PyPI writes it."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-").replace(".", "-")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The top-level modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
 
 
 def test_the_gateway_package_itself_imports_nothing_so_that_an_adapter_may_load_the_protocol_alone() -> None:
