@@ -147,6 +147,10 @@ class HttpFront:
     async def stop(self) -> None:
         """Stop listening, end every session and exchange, and wait until their connections are closed."""
         self._stopping.set()
+        for reply in list(self._clients):
+            # What ends now is answered on a connection that is being closed, and says so.
+            if reply.taker is not None:
+                reply.taker.streams()
         self._sessions.close()
         for single in list(self._singles):
             single.close()
@@ -164,7 +168,7 @@ class HttpFront:
             await self._turn_away(verdict, scope, send)
             return
         if self._stopping.is_set() or len(self._clients) >= self._options.max_exchanges:
-            await _refuse(send, http_rules.busy("Too many requests are being served", None))
+            await _refuse(send, self._busy())
             return
         decision = http_rules.judge_head(scope["method"], headers, self._options.limits.message_bytes)
         if isinstance(decision, http_rules.Post):
@@ -235,7 +239,15 @@ class HttpFront:
     def _judge(self, post: http_rules.Post, body: bytes | http_rules.Refuse) -> _Decision:
         if isinstance(body, http_rules.Refuse):
             return body
+        if self._stopping.is_set():
+            return self._busy()
         return http_rules.judge_body(post, body, self._options.json_depth)
+
+    def _busy(self) -> http_rules.Refuse:
+        is_stopping = self._stopping.is_set()
+        return http_rules.busy(
+            "The gateway is stopping" if is_stopping else "Too many requests are being served"
+        )
 
     async def _exchange(self, decision: http_rules.Alone, request: _Request) -> None:
         try:

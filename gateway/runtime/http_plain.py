@@ -77,7 +77,7 @@ class PlainProtocol(BoundedProtocol):
             asked.left()
 
     def shutdown(self) -> None:
-        """Answer what is asked, and close then."""
+        """Answer what is asked, and what is being asked, and close then."""
         if self._held is not None:
             self._impatient()
         if self._asked is not None:

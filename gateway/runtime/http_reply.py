@@ -34,7 +34,7 @@ class Taker(Protocol):
         ...
 
     def streams(self) -> None:
-        """It is a stream: from now on it is to be served."""
+        """It is a stream, or will be answered at the end of all: from now on it is to be served."""
         ...
 
 

@@ -463,6 +463,37 @@ def test_stopping_answers_a_plain_request_whose_body_is_still_coming() -> None:
     assert answer == run(main(straight=False))
 
 
+@pytest.mark.parametrize("is_alone", [False, True])
+@pytest.mark.parametrize("missing", [0, 9])
+def test_a_request_that_is_open_or_still_coming_at_a_stop_is_answered_the_same_both_ways(
+    missing: int,
+    is_alone: bool,
+) -> None:
+    held = modern(call("hold", 1)) if is_alone else call("hold", 1)
+    data = post(json.dumps(held).encode(), alone("hold") if is_alone else PLAIN)
+
+    async def main(*, straight: bool) -> bytes:
+        async with fronted(FrontOptions(silence_s=None), guard) as (front, _):
+            wire = connected(front, straight=straight)
+            wire.play(post(json.dumps(request("initialize", 0, protocolVersion=LEGACY)).encode(), PLAIN[:4]))
+            await settle()
+            begun = len(wire.out)
+            wire.play(data[: len(data) - missing])
+            await settle()
+            stopping = asyncio.create_task(front.stop())
+            await settle()
+            if missing:
+                wire.play(data[-missing:])
+            await settle()
+            await stopping
+            return wire.out[begun:]
+
+    answer = run(main(straight=True))
+    assert answer == run(main(straight=False))
+    assert answer.startswith(b"HTTP/1.1 503 " if missing else b"HTTP/1.1 500 ")
+    assert b"connection: close" in answer
+
+
 def test_a_fault_of_the_receiver_is_answered_as_the_server_answers_it() -> None:
     async def main(*, straight: bool) -> bytes:
         async with fronted(FrontOptions(), guard) as (front, desk):
