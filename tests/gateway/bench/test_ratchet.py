@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -132,3 +136,20 @@ def test_a_history_is_read_past_a_line_that_a_crash_cut_off() -> None:
     line = msgspec.json.encode(run)
 
     assert history_of([line, line[:20], b"", line]) == [run, run]
+
+
+def test_budgets_are_held_where_the_library_that_changes_their_file_is_not_installed(
+    tmp_path: Path,
+) -> None:
+    without = "import sys; sys.modules['tomlkit'] = None; from gateway.cli.main import main; raise SystemExit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", without, "bench", "--check", "--only", "frame-bytes"],
+        env={**os.environ, "TIELINE_STATE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "frame-bytes" in done.stdout
