@@ -207,7 +207,7 @@ class LineLink(LineOutput):
     def _together(self, items: list[Item]) -> int:
         """How many of the first messages the receiver has taken together, where it can do that."""
         together: Callable[[list[bytes]], int] | None = getattr(self._receiver, "together", None)
-        if together is None or self._closed:
+        if together is None or self._closed or not items:
             return 0
         if Stray in map(type, items):
             items = [*takewhile(lambda item: type(item) is bytes, items)]

@@ -212,7 +212,7 @@ class StraightPlay:
 
     def answers(self, core: Core, many: Sequence[bytes]) -> bool:
         """Answer the messages of one read, and say whether that was done. Where not, nothing has been touched."""
-        peer = self._way(core, len(many))
+        peer = self._way(core, len(many)) if many else None
         if peer is None:
             return False
         player = self._playing.player

@@ -206,6 +206,20 @@ def test_what_came_in_one_piece_is_offered_together_and_the_rest_comes_one_by_on
     run(main())
 
 
+def test_the_end_of_the_input_offers_nothing_to_be_taken_together() -> None:
+    async def main() -> None:
+        taker = Taker(0)
+        async with wire(receiver=taker) as it:
+            taker.link = it.link
+            it.say(b"1\n2\n")
+            await taker.count(2)
+            it.hang_up()
+            await taker.end()
+        assert taker.pieces == [[b"1", b"2"]]
+
+    run(main())
+
+
 def test_what_cannot_be_taken_together_comes_one_by_one() -> None:
     problems: list[object] = []
 

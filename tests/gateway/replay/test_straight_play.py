@@ -216,7 +216,8 @@ def play(
     stage.watched.is_open = is_straight
 
     def says(*messages: bytes) -> None:
-        rest = core.together(messages) if len(messages) > 1 else 0
+        # None of them, too: so it is where a read begins with what is no message.
+        rest = core.together(messages) if len(messages) != 1 else 0
         for each in messages[rest:]:
             core.message(each)
         while stage.loop.soon:
@@ -283,6 +284,18 @@ def test_plain_calls_do_go_straight_alone_and_together(strength: Strength) -> No
     # What is one call too many is told by the long way.
     for more in ([], [CALL]):
         assert play(scene, [*reads, *more], strength=strength, is_straight=True)[1] == 4
+
+
+@pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
+def test_a_read_without_a_message_that_can_be_taken_changes_nothing(strength: Strength) -> None:
+    scene = recorded([(CALL, DONE)] * 2)
+    (again, straight), (long, _) = (
+        play(scene, [CALL, [], CALL], strength=strength, is_straight=is_straight)
+        for is_straight in (True, False)
+    )
+    assert again == long
+    assert straight == 2
+    assert again.report.divergences == ()
 
 
 def test_calls_that_were_answered_later_in_the_recording_wait_for_it_on_the_long_way() -> None:
