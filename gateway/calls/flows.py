@@ -150,7 +150,7 @@ class Flows:
     def _settle(self, request: Request) -> Flow:
         """Start the peers that a session starts with and return those that are ready."""
         seats = self._session.seats.values()
-        first = [seat for seat in seats if seat.config.start == "eager" or len(seats) == 1]
+        first = [seat for seat in seats if seat.config.is_greeted(len(seats))]
         peers = [seat.peer(self._session, request) for seat in first]
         for seat in seats:
             if seat.is_pi and seat not in first:

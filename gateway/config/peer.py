@@ -216,6 +216,10 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
             return "websocket"
         return "sse" if self.type == "sse" else "http"
 
+    def is_greeted(self, peers: int) -> bool:
+        """Whether it is started as soon as an agent greets a gateway with so many peers."""
+        return self.start == "eager" or peers == 1
+
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the whole environment of the process: what may be inherited of `environ`, then `env`."""
         globs = (*INHERITED_ENV, *self.inherit_env)

@@ -72,8 +72,5 @@ def first_needed(config: Config) -> list[str]:
     return [
         name
         for name, peer in peers.items()
-        if peer.kind == "stdio"
-        and peer.dialect == "mcp"
-        and not peer.warm
-        and (peer.start == "eager" or len(peers) == 1)
+        if peer.kind == "stdio" and peer.dialect == "mcp" and not peer.warm and peer.is_greeted(len(peers))
     ]
