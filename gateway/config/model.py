@@ -87,9 +87,16 @@ class ListenConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def uses_stdio(self) -> bool:
         """Whether our own stdin and stdout are the protocol."""
-        if self.stdio is None:
-            return self.websocket is None and self.http is None and self.unix is None
-        return self.stdio
+        return self._is_alone if self.stdio is None else self.stdio
+
+    @property
+    def is_for_one(self) -> bool:
+        """Whether the agent on our own stdin and stdout is the only one that there can be."""
+        return self.uses_stdio and self._is_alone
+
+    @property
+    def _is_alone(self) -> bool:
+        return self.websocket is None and self.http is None and self.unix is None
 
 
 class RedactConfig(msgspec.Struct, frozen=True, kw_only=True):

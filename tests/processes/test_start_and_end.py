@@ -98,12 +98,16 @@ def server_that_tells(directory: Path) -> dict[str, Any]:
     return {"command": [sys.executable, "-S", "-c", code], "cwd": str(directory)}
 
 
+@pytest.mark.parametrize(
+    ("options", "listens"), [(["--stdio"], False), ([], True)], ids=["asked for", "as configured"]
+)
 def test_the_one_server_of_an_agent_is_started_before_the_agent_greets_and_does_not_outlive_a_kill(
-    tmp_path: Path,
+    tmp_path: Path, options: list[str], *, listens: bool
 ) -> None:
-    (tmp_path / "tieline.toml").write_text(toml_of({"one": server_that_tells(tmp_path)}))
+    peers = {"one": server_that_tells(tmp_path)}
+    (tmp_path / "tieline.toml").write_text(toml_of(peers, listen={"stdio": listens}))
     gateway = subprocess.Popen(
-        [*TIELINE, "run", "tieline.toml", "--stdio"],
+        [*TIELINE, "run", "tieline.toml", *options],
         cwd=tmp_path,
         env={**os.environ, "TIELINE_STATE_DIR": str(tmp_path / "state")},
         stdin=subprocess.PIPE,

@@ -87,6 +87,9 @@ def test_any_other_listener_takes_the_place_of_stdio_unless_stdio_is_asked_for()
     assert not read("[listen.http]").listen.uses_stdio
     assert read("[listen]\nstdio = true\n[listen.http]").listen.uses_stdio
     assert not read("[listen]\nstdio = false").listen.uses_stdio
+    assert read("").listen.is_for_one
+    assert not read("[listen]\nstdio = true\n[listen.http]").listen.is_for_one
+    assert not read("[listen.http]").listen.is_for_one
 
 
 def test_all_mistakes_are_told_at_once_each_with_its_line_and_a_suggestion() -> None:
