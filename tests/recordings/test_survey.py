@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from recordings import files
 from recordings.errors import DamagedError
