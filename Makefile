@@ -43,7 +43,7 @@ conformance: tools ## Score against the official MCP conformance suite and print
 reference: .venv/.synced ## Write the reference pages from the code
 	$(RUN) -m tests.reference_pages
 
-picture: .venv/.synced ## Draw the picture of the README anew from a real run
+picture: .venv/.synced ## Draw the pictures of the documents anew from real runs
 	$(RUN) -m tests.picture
 
 lint: .venv/.synced ## Format, lint, types and import contracts

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from gateway.bench.ending import interruptible
 from gateway.bench.sides import free_port
+from gateway.cli.output import counted
 from loadtest.crowd.budgets import BudgetError, changed
 from loadtest.crowd.place import (
     FAULTS,
@@ -202,7 +203,7 @@ def drive(options: argparse.Namespace, place: Place, gateway: Running | None) ->
     """Run locust to its end, or to that of the gateway; return the exit code."""
     told_of = f"{options.workers} processes" if options.workers else "one process"
     sys.stderr.write(
-        f"{options.count} {options.users} agents, {options.seconds} s, {told_of}. {place.about}\n"
+        f"{counted(options.count, f'{options.users} agent')}, {options.seconds} s, {told_of}. {place.about}\n"
     )
     process = subprocess.Popen(
         locust_command(options, place),

@@ -191,7 +191,10 @@ def _steps(divergence: Divergence, path: str, fork: str) -> Iterator[str]:
     if at:
         yield f"tieline fork {path} --out {fork} --at {at}"
     match divergence.cls:
-        case "extra" | "changed-params" | "exhausted":
+        case "changed-params":
+            # What was recorded is mostly not asked any more, and a recording is not extended past what was left unplayed.
+            yield f"tieline replay {path} --mode rewrite --config tieline.toml"
+        case "extra" | "exhausted":
             yield f"tieline replay {path} --mode extend --config tieline.toml"
         case "ambiguous":
             # A rule that makes two different requests the same is told of there.

@@ -204,7 +204,11 @@ class Agent:
         self.calls += 1
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
-            self._event(peer, name, "progress", message or f"{progress:g}")
+            # The database says the unit of what it counts, the others what they do.
+            is_unit = peer == "database" and message
+            self._event(
+                peer, name, "progress", f"{progress:g} {message}" if is_unit else message or f"{progress:g}"
+            )
             self.seen.add("progress")
 
         result = await self._client.call_tool(name, arguments, progress_callback=progress or report)

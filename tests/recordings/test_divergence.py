@@ -214,7 +214,10 @@ def test_the_commands_to_go_on_with_name_the_recording_as_a_shell_takes_it() -> 
     assert next_steps(PICTURE, "my session/") == (
         "tieline fork 'my session/' --out 'my session.fork' --set 204:/params/arguments/limit=50",
         "tieline fork 'my session/' --out 'my session.fork' --at 199",
-        "tieline replay 'my session/' --mode extend --config tieline.toml",
+        "tieline replay 'my session/' --mode rewrite --config tieline.toml",
+    )
+    assert next_steps(changed(cls="extra", recorded=None), "s")[-1] == (
+        "tieline replay s --mode extend --config tieline.toml"
     )
     removed = changed(changes=(Change("/params/x", "removed", msgspec.Raw(b"1")),))
     assert next_steps(removed, "s")[0] == "tieline fork s --out s.fork --at 203"

@@ -95,7 +95,7 @@ def test_the_commands_to_go_on_with_stand_in_the_report() -> None:
             turn.message["params"]["arguments"] = {"quite": "another"}
     _, report = without(again, "")
     [told] = [each for each in report.divergences if each.cls == "changed-params"]
-    assert told.next[-1] == "tieline replay 'some where' --mode extend --config tieline.toml"
+    assert told.next[-1] == "tieline replay 'some where' --mode rewrite --config tieline.toml"
     assert report.exit_code == 1
 
 
