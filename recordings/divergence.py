@@ -192,7 +192,7 @@ def _steps(divergence: Divergence, path: str, fork: str) -> Iterator[str]:
         yield f"tieline fork {path} --out {fork} --at {at}"
     match divergence.cls:
         case "changed-params":
-            # What was recorded is mostly not asked any more, and a recording is not extended past what was left unplayed.
+            # What was recorded is mostly not asked any more, and where anything is unplayed, nothing is extended.
             yield f"tieline replay {path} --mode rewrite --config tieline.toml"
         case "extra" | "exhausted":
             yield f"tieline replay {path} --mode extend --config tieline.toml"
