@@ -58,7 +58,22 @@ def scanner(patterns: Iterable[bytes]) -> Scan | None:
     except module.error:
         # The processor lacks the instructions, or the patterns are too much for it, together or one that is empty.
         return None
-    return database.scan
+    scan = database.scan
+    turns = [None]
+    """Taken and given back in one step each, whichever thread does."""
+
+    def alone(data: bytes, on_match: Callable[..., bool]) -> None:
+        # A scan works in memory that belongs to the patterns, without the lock of the interpreter, and sees another
+        # one that is in there only where that has come far enough.
+        if not turns:
+            raise BlockingIOError("another thread is looking")
+        turn = turns.pop()  # or an IndexError, where the other thread was quicker
+        try:
+            scan(data, on_match)
+        finally:
+            turns.append(turn)
+
+    return alone
 
 
 def alike_in_both(pattern: bytes) -> bytes | None:

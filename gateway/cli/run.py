@@ -126,8 +126,9 @@ def run_gateway(config: Config, options: ServeOptions) -> int:
     if (options.stdio or config.listen.uses_stdio) and sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("Waiting for an agent on stdin: this command is meant to be started by one.\n")
         sys.stderr.write("Add `[listen.http]` to serve agents over HTTP. Ctrl-D ends.\n")
-    ahead = _begun(config) if options.stdio or config.listen.is_for_one else None
+    ahead: Ahead | None = None
     try:
+        ahead = _begun(config) if options.stdio or config.listen.is_for_one else None
         from gateway.cli.loop import run
         from gateway.serve import serve
 

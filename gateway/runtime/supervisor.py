@@ -270,7 +270,10 @@ class PeerProcess:
         self._stderr = StderrTap(pipes.stderr, self._listener.stderr, self._spec.echo)
         self._tether = tether
         if isinstance(tether, KeptTether):
+            # Whoever starts it tells that it runs before anything that it has said, if it was begun ahead.
+            self._stderr.hold(held=True)
             await self._await_keeper(tether, executable)
+            self._stderr.hold(held=False)
 
     def _bare(self, launch: Launch) -> BareTether:
         if threading.current_thread() is not threading.main_thread():
@@ -287,9 +290,10 @@ class PeerProcess:
             tether.started.add_done_callback(lambda future: future.cancelled() or future.exception())
             tether.let_go()
             self._close_pipes()
-            words = self.stderr_tail.decode(errors="replace").strip()
             if self._stderr is not None:
+                self._stderr.drain()
                 self._stderr.close()
+            words = self.stderr_tail.decode(errors="replace").strip()
             if isinstance(fault, asyncio.CancelledError):
                 raise
             raise explain(self._spec, executable, fault, words) from fault

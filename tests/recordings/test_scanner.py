@@ -213,3 +213,20 @@ def test_a_recording_of_small_frames_is_not_made_quick_however_long_it_grows(tmp
         assert (tmp_path / "r" / "frames.jsonl").stat().st_size > QUICK_FROM_BYTES
     assert "tieline-quicken" not in [thread.name for thread in threading.enumerate()]
     assert each.hints is before
+
+
+def test_one_thread_looks_at_a_time_and_another_has_to_ask_elsewhere() -> None:
+    scan = scanner.scanner([b"aa", b"b+"])
+    assert scan is not None
+    told: list[str] = []
+
+    def other(*_: object) -> bool:
+        try:
+            scan(b"nothing", scanner.halt)
+        except BlockingIOError as error:
+            told.append(str(error))
+        return False
+
+    scan(b"b", other)
+    assert told == ["another thread is looking"]
+    scan(b"nothing", scanner.halt)  # and is free again

@@ -28,11 +28,12 @@ def peer(code: str = "", **settings: object) -> PeerConfig:
 
 
 def process_that_says(path: Path) -> str:
-    """Code of a server that writes its pid into a file, says three things, and ends with its stdin."""
+    """Code of a server that says two things, writes its pid into a file, and ends with its stdin."""
     return (
-        f"import os, sys; open({str(path)!r} + '.new', 'w').write(str(os.getpid())); "
+        "import os, sys; os.write(1, b'early\\n'); os.write(2, b'a word\\n'); "
+        f"open({str(path)!r} + '.new', 'w').write(str(os.getpid())); "
         f"os.rename({str(path)!r} + '.new', {str(path)!r}); "
-        "os.write(1, b'early\\n'); os.write(2, b'a word\\n'); sys.stdin.read()"
+        "sys.stdin.read()"
     )
 
 
@@ -74,6 +75,7 @@ def test_a_process_that_was_begun_ahead_is_taken_with_all_that_it_has_said(tmp_p
         assert begun is not None
         assert ahead.take("one", spec) is None
         process = await PeerProcess.start(spec, listener, begun=begun)
+        assert listener.lines == []  # its start is told first
         read_end, write_end = process.take_pipes()
         os.set_blocking(read_end, True)
         said = await asyncio.to_thread(os.read, read_end, 100)
@@ -85,6 +87,7 @@ def test_a_process_that_was_begun_ahead_is_taken_with_all_that_it_has_said(tmp_p
         assert process.pid == pid
         assert said == b"early\n"
         assert b"a word\n" in process.stderr_tail
+        assert listener.lines[0].data == b"a word"
         assert (how.code, report.left) == (0, ())
         ahead.close()
 
