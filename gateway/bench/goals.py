@@ -267,6 +267,21 @@ def peer_figures(data: bytes) -> dict[str, float]:
     return {f"peers.{name}": float(value) for name, value in table.items()}
 
 
+def missed(figures: Mapping[str, float]) -> set[str]:
+    """Those of the figures that are not what a goal wants."""
+    return {
+        each.figure
+        for goal in GOALS
+        for each in goal.conditions
+        if each.figure in figures and not each.holds(figures[each.figure])
+    }
+
+
+def of_more() -> set[str]:
+    """The figures of which more is better."""
+    return {each.figure for goal in GOALS for each in goal.conditions if each.sign == ">="}
+
+
 def wanted() -> Sequence[str]:
     """The figures that goals speak of."""
     return [condition.figure for goal in GOALS for condition in goal.conditions]

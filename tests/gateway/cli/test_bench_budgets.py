@@ -237,6 +237,27 @@ def test_goals_are_told_one_by_one_and_a_measurement_that_fails_costs_its_own_al
     assert "G17 met" in told
 
 
+def test_what_misses_its_goal_is_measured_three_times_and_the_best_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measures(monkeypatch, {})
+    ratios = [{"replay-ratio": 9.0}, {"replay-ratio": 1.9}, {"replay-ratio": 3.0}]
+    rates = [{"replay-calls-per-s": 100_000.0}, {"replay-calls-per-s": 250_000.0}]
+    probes = (
+        checking.Probe("ratio", ("replay-ratio",), lambda: ratios.pop(0), 6),
+        checking.Probe("rate", ("replay-calls-per-s",), lambda: rates.pop(0), 3),
+        checking.Probe("once", ("forwarding-ratio",), iter([{"forwarding-ratio": 2.0}]).__next__, 1),
+    )
+    monkeypatch.setattr(checking, "FURTHER_PROBES", probes)
+
+    assert bench_budgets.goals(None) == 0
+
+    told = capsys.readouterr().out
+    assert (ratios, rates) == ([], [])
+    assert "✗ 1.9 direct calls, the goal is ≤ 1.4" in told
+    assert "✓ 250,000 calls/s" in told
+
+
 def test_goals_that_are_interrupted_are_told_as_far_as_they_were_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
