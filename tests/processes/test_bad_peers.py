@@ -166,7 +166,9 @@ CALL: dict[str, Callable[[Raw], object]] = {
     "truncated-line": lambda raw: len(lines(raw)) == 2 and not raw.answers(FAULT_ID) and has_echo(raw),
     "partial-then-stall": lambda raw: lines(raw)[0].startswith(b'{"jsonrpc"') and is_silent(raw),
     "partial-then-exit": lambda raw: len(lines(raw)[0]) > 20 and raw.ended == 0 and len(lines(raw)) == 1,
-    "no-final-newline": lambda raw: raw.ended == 0 and json.loads(lines(raw)[0])["id"] == FAULT_ID,
+    "no-final-newline": lambda raw: (
+        raw.ended == 0 and not raw.ends and json.loads(lines(raw)[0])["id"] == FAULT_ID
+    ),
     "bom-line": lambda raw: lines(raw)[0].startswith(b"\xef\xbb\xbf{") and len(lines(raw)) > 1,
     "crlf": lambda raw: lines(raw)[0].endswith(b"}\r"),
     "two-in-one-line": lambda raw: lines(raw)[0].count(b'"jsonrpc"') == 2 and b"}{" in lines(raw)[0],
