@@ -218,18 +218,24 @@ def test_both_ways_are_the_same_where_little_is_plain(steps: list[tuple[str, Any
         assert straight == play(steps, is_straight=False, stamped=stamped), stamped
 
 
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each result from now on comes straight, as it comes."""
+    came: list[bool] = []
+    true_way = straight.comes_straight
+
+    def watch(*arguments: Any) -> bool:
+        came.append(true_way(*arguments))
+        return came[-1]
+
+    monkeypatch.setattr("gateway.calls.peer_state.comes_straight", watch)
+    return came
+
+
 @pytest.mark.parametrize("stamped", [False, True])
 def test_a_plain_result_does_come_straight(monkeypatch: pytest.MonkeyPatch, *, stamped: bool) -> None:
     desk = Desk()
     core = desk.core(stamped=stamped)
-    came: list[bool] = []
-    true_way = straight.comes_straight
-
-    def watched(*arguments: Any) -> bool:
-        came.append(true_way(*arguments))
-        return came[-1]
-
-    monkeypatch.setattr("gateway.calls.peer_state.comes_straight", watched)
+    came = watched(monkeypatch)
     service = desk.services["calc"]
     results: list[dict[str, Any]] = [{"content": []}, {"task": {"taskId": "t"}}]
     for number, result in enumerate(results):
@@ -245,14 +251,7 @@ def test_a_result_that_keeps_its_promise_comes_straight_and_one_that_does_not_go
     desk = with_promises("flag")
     core = desk.core()
     core.asks("tools/list", id=90)
-    came: list[bool] = []
-    true_way = straight.comes_straight
-
-    def watched(*arguments: Any) -> bool:
-        came.append(true_way(*arguments))
-        return came[-1]
-
-    monkeypatch.setattr("gateway.calls.peer_state.comes_straight", watched)
+    came = watched(monkeypatch)
     for number, how in enumerate(["right", "wrong", "failed"]):
         perform(desk, core, "call", number, "add")
         perform(desk, core, "answer", 0, how)
