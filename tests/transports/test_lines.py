@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from tests.transports.wire_kit import Recorder, eventually, run
+from tests.transports.wire_kit import Recorder, Taker, eventually, run
 from transports.base import Limits
 from transports.lines import LineLink
 from transports.stdio import connect_pipes
@@ -164,24 +164,6 @@ def test_answers_to_one_read_are_one_write(monkeypatch: pytest.MonkeyPatch) -> N
             assert calls.writes == [192]
 
     run(main())
-
-
-class Taker(Recorder):
-    """Takes so many of the first messages of a piece together, and says them back."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most = most
-        self.link: LineLink | None = None
-        self.pieces: list[list[bytes]] = []
-
-    def together(self, many: list[bytes]) -> int:
-        self.pieces.append(list(many))
-        if self.most < 0:
-            raise ValueError("it takes none")
-        assert self.link is not None
-        self.link.send_all(many[: self.most])
-        return min(self.most, len(many))
 
 
 @pytest.mark.parametrize("most", [0, 2, 3])

@@ -11,7 +11,7 @@ import pytest
 import websockets.asyncio.client
 from websockets.exceptions import ConnectionClosed
 
-from tests.transports.wire_kit import Recorder, eventually, run
+from tests.transports.wire_kit import Recorder, Taker, eventually, run
 from tests.transports.ws_kit import (
     MIB,
     QUIET,
@@ -388,24 +388,6 @@ def test_a_receiver_that_raises_loses_that_message_alone() -> None:
 
     run(main())
     assert len(problems) == 1
-
-
-class Taker(Recorder):
-    """Takes so many of the first messages of a read together, and says them back."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most = most
-        self.link: WebSocketLink | None = None
-        self.pieces: list[list[bytes]] = []
-
-    def together(self, many: list[bytes]) -> int:
-        self.pieces.append(list(many))
-        if self.most < 0:
-            raise ValueError("it takes none")
-        assert self.link is not None
-        self.link.send_all(many[: self.most])
-        return min(self.most, len(many))
 
 
 @pytest.mark.parametrize(

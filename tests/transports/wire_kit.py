@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import uvloop
 
@@ -90,6 +90,30 @@ class Recorder:
         await self.until(lambda: self.endings)
         assert self.log[-1] == "closed"
         return self.endings[0]
+
+
+class SendsAll(Protocol):
+    """A link that sends several messages in one go."""
+
+    def send_all(self, many: list[bytes], /) -> object: ...
+
+
+class Taker(Recorder):
+    """Takes so many of the first messages of a read together, and says them back."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+        self.link: SendsAll | None = None
+        self.pieces: list[list[bytes]] = []
+
+    def together(self, many: list[bytes]) -> int:
+        self.pieces.append(list(many))
+        if self.most < 0:
+            raise ValueError("it takes none")
+        assert self.link is not None
+        self.link.send_all(many[: self.most])
+        return min(self.most, len(many))
 
 
 async def eventually(condition: Callable[[], object], seconds: float = WAIT_S) -> None:
