@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway.bench.client import BenchError
@@ -39,7 +40,8 @@ def splicing() -> dict[str, float]:
     if not hasattr(os, "splice"):
         raise MissingError("needs splice(2), which Linux alone has")
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides:
-        return {"splice-ratio": _over(sides, Setup(), _forwarding(sides, "--splice"))}
+        floor = _forwarding(sides, "--splice")
+        return {"splice-ratio": _over(sides, Setup(), floor, Times.usual)}
 
 
 def in_c() -> dict[str, float]:
@@ -58,15 +60,19 @@ def _forwarding(sides: Sides, *options: str) -> Side:
     return sides.command("forward", [*PYTHON, str(FORWARD), *options, *PYTHON, str(ECHO)])
 
 
-def _over(sides: Sides, setup: Setup, floor: Side) -> float:
+def _best(times: Times) -> float:
+    return times.best(0.5)
+
+
+def _over(sides: Sides, setup: Setup, floor: Side, of: Callable[[Times], float] = _best) -> float:
     """What a gateway adds to the median of a direct call, over what another program adds to it."""
     direct, least, gateway = Times(sides.direct(Setup())), Times(floor), Times(sides.gateway(setup))
     take_turns((direct, least, gateway), ROUNDS)
-    base = direct.best(0.5)
-    added = least.best(0.5) - base
+    base = of(direct)
+    added = of(least) - base
     if added <= 0:
         raise BenchError(f"`{floor.name}` was not slower than the direct connection: the machine is too busy")
-    return (gateway.best(0.5) - base) / added
+    return (of(gateway) - base) / added
 
 
 def compiled(folder: Path) -> Path:

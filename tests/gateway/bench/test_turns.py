@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from gateway.bench.checking import PROBES
-from gateway.bench.turns import GATES, SETUPS, ratios
+from gateway.bench.turns import GATES, SETUPS, Times, ratios
 
 
 class Measured:
@@ -17,6 +19,27 @@ class Measured:
 
     def best(self, share: float) -> float:
         return self._at[share]
+
+
+class Scripted:
+    """A side of which each round takes what is written here, and its own client."""
+
+    pid = 0
+
+    def __init__(self, *rounds: list[int]) -> None:
+        self._rounds = iter([[1], *rounds])
+        self.client = self
+
+    def ask(self, inner: bytes) -> None:
+        del inner
+
+    def prepare(self, inner: bytes, count: int) -> int:
+        del inner
+        return count
+
+    def time(self, count: int) -> list[int]:
+        del count
+        return next(self._rounds)
 
 
 DIRECT = Measured(10, 12, 20, rate=200_000)
@@ -71,3 +94,12 @@ def test_a_whole_run_gives_every_figure_that_the_probe_promises() -> None:
 
     assert set(ratios(DIRECT, WITH_SCHEMA, everything)) == set(promised)
     assert set(GATES) <= set(SETUPS)
+
+
+def test_the_best_round_counts_on_one_processor_and_the_usual_one_where_the_system_chooses() -> None:
+    times = Times(cast(Any, Scripted([9000, 8000, 70_000], [20_000, 22_000, 21_000], [30_000, 31_000, 5000])))
+    for _ in range(3):
+        times.round(3)
+
+    assert times.best(0.5) == 9
+    assert times.usual() == 21
