@@ -1,6 +1,6 @@
 """One replay of a recording to a live core: live frames come in, recorded deliveries come out.
 
-Owns what has been matched with what, and what is told of where the two differ. Matching is `recordings.matching`'s,
+Owns what has been matched with what. How a difference is told is `telling.py`'s, matching `recordings.matching`'s,
 order `recordings.gate`'s; how a delivery reaches the exchange is the shell's business. No clock, nothing waits.
 """
 
@@ -8,25 +8,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from gateway.protocol import jsonrpc
-from gateway.protocol.errors import Fault, error_object
+from gateway.replay.comparing import changes_of, result_form
+from gateway.replay.hosting import Hosting
 from gateway.replay.misses import ONLY_RECORDED, Instead, MissPolicy
-from gateway.replay.recollection import Recollection, said
+from gateway.replay.recollection import Recollection
 from gateway.replay.renames import Renames
 from gateway.replay.retries import ANSWERS
+from gateway.replay.telling import (
+    OVERDUE,
+    Telling,
+    failing,
+    not_recorded,
+    overdue,
+    recording_ends,
+    unreadable,
+)
 from recordings.difference import differences, pointer_of, under
-from recordings.divergence import Divergence, DivergenceClass, Given, Near
+from recordings.divergence import Divergence
 from recordings.errors import RecordingError
-from recordings.form import Form, form_of
 from recordings.gate import Gate, Strength
 from recordings.matching import Line, Live, Match, Matcher, Miss, Recorded
 from recordings.profile import consumption
-from recordings.script import LISTEN, Arrival, Delivery
+from recordings.script import LISTEN, Delivery
 
 HANDSHAKES = frozenset(("initialize", "server/discover"))
 """How a core greets depends on its era, which need not be that of the recorded one."""
@@ -87,6 +96,8 @@ class Player:
         self.path = path
         self._known = recollection
         self._redact = redact
+        self._telling = Telling(recollection, redact)
+        self._tell = self._telling.tell
         requests = [
             Recorded(
                 seq=arrival.seq,
@@ -113,19 +124,21 @@ class Player:
         self._suspended: dict[int, int] = {}
         """Live frames that have given the core questions, and the requests that they were given for."""
         self._answered: set[int] = set()
-        self._decided: dict[int, int] = {}
-        """Recorded host calls, and how many decisions were made about each."""
         self._acts: deque[Act] = deque()
         self._contested: list[int] | None = None
         """Those of the contested requests that have not come, the next one last; None until it is asked for."""
         self._renames: dict[str, Renames] = {}
         """By lane: recorded values that are others in this run."""
-        self._given: dict[str, int] = {}
-        """What each lane was last given."""
+        self._given = self._telling.given
         self.delivering: int | None = None
         """The recorded frame that is being delivered at this moment."""
         self._now = 0
-        self.divergences: list[Divergence] = []
+        self.divergences = self._telling.divergences
+        self.last_given = self._telling.last_given
+        self.hosting = Hosting(
+            script, recorded_of=self._recorded_of, answered=self._answered, divergences=self.divergences
+        )
+        """What recorded extensions asked of the gateway."""
         self.faults: list[Exception] = []
         """What has gone wrong in the replay itself."""
         self._struck: set[int] = set()
@@ -164,7 +177,7 @@ class Player:
         if isinstance(found, Miss):
             if ANSWERS in params and self._retries(one, params, parent):
                 return one
-            one.miss = self._missed(one, found, wanted, params)
+            one.miss = self._telling.missed(live, found, wanted, params)
             one.listens = params if self._listens_again(one, op) else b""
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
@@ -278,7 +291,8 @@ class Player:
         self._matcher.by_seq[seq].used = True
         for told in known.answers(asked, seq, params):
             ours, theirs = (
-                self._result_form(one.peer, told.method, body) for body in (told.recorded, told.live)
+                result_form(self.script.profile, one.peer, told.method, body)
+                for body in (told.recorded, told.live)
             )
             if ours.key == theirs.key:
                 self._rename(one.lane, self._matcher.learn(one.lane, ours, theirs))
@@ -330,12 +344,7 @@ class Player:
                 return bytes(jsonrpc.read(self.script.body(refusal)).error)
             except (jsonrpc.BadMessage, RecordingError):
                 pass
-        why = f"the recording ends before `{one.method}` was answered"
-        return error_object(
-            Fault(
-                code="io", message=f"Replay: {why}", reason="recording_ends", outcome="unknown", peer=one.peer
-            )
-        )
+        return recording_ends(one.peer, one.method)
 
     def cancelled(self, live: int | None) -> None:
         """The core does not want an answer any more."""
@@ -381,23 +390,12 @@ class Player:
                 "unreadable", delivery.lane, arrival, live=question, method=method, detail=str(missing)
             )
             return
-        before, after = said(whole), said(self._redact(body))
-        changes = under(_part(whole), differences(before, after))
-        if changes and self._differs(delivery.peer, method, before, after):
+        changes = changes_of(self.script.profile, delivery.peer, method, whole, self._redact(body))
+        if changes:
+            arrival = self.script.arrivals[answer]
             self._tell(
-                "answer-differs",
-                delivery.lane,
-                self.script.arrivals[answer],
-                live=question,
-                changes=changes,
-                method=method,
+                "answer-differs", delivery.lane, arrival, live=question, changes=changes, method=method
             )
-
-    def _differs(self, peer: str, method: str, before: bytes, after: bytes) -> bool:
-        return self._result_form(peer, method, before).key != self._result_form(peer, method, after).key
-
-    def _result_form(self, peer: str, method: str, result: bytes) -> Form:
-        return form_of(self.script.profile, method, None, result, peer=peer, part="result")
 
     def answered_live(self, request: int | None, live: int, body: bytes) -> None:
         """A live peer has answered, by the frame `live`: compare that with what it had answered when recorded."""
@@ -413,9 +411,8 @@ class Player:
         except RecordingError as missing:
             self._tell("unreadable", one.lane, arrival, live=live, detail=str(missing))
             return
-        before, after = said(whole), said(self._redact(body))
-        changes = under(_part(whole), differences(before, after))
-        if changes and self._differs(one.peer, one.method, before, after):
+        changes = changes_of(self.script.profile, one.peer, one.method, whole, self._redact(body))
+        if changes:
             self._tell("answer-differs", one.lane, arrival, live=live, changes=changes)
 
     def came(self, live: int, *, is_question: bool) -> None:
@@ -540,7 +537,9 @@ class Player:
             return Act(answer=one, message=jsonrpc.response(0, self._known.tools.stub(one.peer, one.name)))
         if instead == "nearest" and miss.nearest and self.script.arrivals[miss.nearest[0].seq].answered:
             return Act(answer=one, message=self._recorded_answer(one, miss.nearest[0].seq))
-        return Act(answer=one, message=jsonrpc.error(None, self._not_recorded(one, miss)))
+        return Act(
+            answer=one, message=jsonrpc.error(None, not_recorded(one.peer, one.method, one.name, miss))
+        )
 
     # -- what is to be done --------------------------------------------------------------------------------------
 
@@ -571,73 +570,6 @@ class Player:
         one = self._asked.get(live)
         return one.recorded if one is not None else None
 
-    def hosted(self, live: int) -> int | None:
-        """The recorded host call that a live one is, by the numbers of their frames."""
-        seq = self._recorded_of.get(live)
-        return seq if seq in self.script.hosted else None
-
-    def known_of(self, live: int) -> dict[str, Any] | None:
-        """What the first decision about a recorded host call was made of; `live` is the frame of the call."""
-        call = self.hosted(live)
-        decisions = self.script.decided.get(call, ()) if call is not None else ()
-        return self.script.source.frame(decisions[0]).x if decisions else None
-
-    def joined(self, live: int) -> bool:
-        """Whether a recorded host call had the answer to another one's question, and put none itself."""
-        call = self.hosted(live)
-        decisions = self.script.decided.get(call, ()) if call is not None else ()
-        if call is None or len(decisions) < 2:
-            return False
-        put = (*self.script.passed_on.get(call, ()), *self.script.shown.get(call, ()))
-        return not any(decisions[0] < seq < decisions[1] for seq in put)
-
-    def is_joined(self, live: int) -> bool:
-        """Whether a recorded host call that has not come yet had the answer to the question of one that has."""
-        call = self.hosted(live)
-        wanted = self._question_of(call) if call is not None else None
-        if call is None or wanted is None:
-            return False
-        later = (seq for seq in self.script.hosted if seq > call and seq not in self._answered)
-        other = next((seq for seq in later if self._question_of(seq) == wanted), None)
-        return other is not None and not (self.script.passed_on.get(other) or self.script.shown.get(other))
-
-    def _question_of(self, call: int) -> tuple[str, ...] | None:
-        """What two recorded host calls have in common that have one question; None of one that had none."""
-        decisions = self.script.decided.get(call, ())
-        x = (self.script.source.frame(decisions[0]).x or {}) if decisions else {}
-        if x.get("decision") != "ask":
-            return None
-        # Most recordings have no extensions, and a replay of them begins sooner without these.
-        from gateway.calls.host_prompts import key_of
-        from gateway.policy.record import facts_of
-
-        return key_of(facts_of(x))
-
-    def decided(self, live: int, parent: int, x: dict[str, Any]) -> None:
-        """A decision about a host call of a recorded extension was made, by the frame `live`."""
-        call = self.hosted(parent)
-        if call is None:
-            return
-        recorded = self.script.decided.get(call, ())
-        number = self._decided.get(call, 0)
-        self._decided[call] = number + 1
-        before = self.script.source.frame(recorded[number]).x or {} if number < len(recorded) else {}
-        if all(before.get(name) == x.get(name) for name in ("decision", "reason")):
-            return
-        was = " ".join(str(before[name]) for name in ("decision", "reason") if name in before) or "nothing"
-        delivery = self.script.deliveries[call]
-        self.divergences.append(
-            Divergence(
-                cls="decision-differs",
-                lane=delivery.lane or None,
-                peer=delivery.peer,
-                method=delivery.method,
-                live=live,
-                recorded=recorded[number] if number < len(recorded) else call,
-                detail=f"`{x.get('capability', '')}`: {x.get('decision')} {x.get('reason')}, and was {was}",
-            )
-        )
-
     def gives_up(self, recorded: int) -> None:
         """A recorded request will not be answered as recorded."""
         self.gate.give_up(recorded)
@@ -656,20 +588,12 @@ class Player:
         """Nothing that is recorded answers a live request any more: tell so, and return the error that does."""
         one = self._asked.get(live)
         seq = one.recorded if one is not None else None
-        why = "the recorded answer does not come in this replay"
         if seq is not None:
             arrival = self.script.arrivals[seq]
             if not arrival.is_own:
-                self._tell("timeout", arrival.lane, arrival, live=live, detail=why)
+                self._tell("timeout", arrival.lane, arrival, live=live, detail=OVERDUE)
             self.gate.give_up(seq)
-        fault = Fault(
-            code="timeout",
-            message=f"Replay: {why}: `{method}`",
-            reason="not_replayed",
-            outcome="unknown",
-            peer=one.peer if one is not None else "",
-        )
-        return error_object(fault)
+        return overdue(one.peer if one is not None else "", method)
 
     def is_moot(self, delivery: Delivery) -> bool:
         """Whether a delivery has nobody to go to: what it belongs to was taken back before its peer had heard of it."""
@@ -733,120 +657,8 @@ class Player:
         arrival = self.script.arrivals.get(delivery.cause) if delivery.cause is not None else None
         if arrival is not None:
             self._tell("unreadable", delivery.lane, arrival, detail=str(missing))
-        return error_object(
-            Fault(
-                code="io",
-                message=f"Replay: {missing}",
-                reason="unreadable",
-                outcome="unknown",
-                peer=delivery.peer,
-            )
-        )
-
-    # -- what is told ----------------------------------------------------------------------------------------------
+        return unreadable(delivery.peer, missing)
 
     def has_come(self, seq: int) -> bool:
         """Whether a recorded arrival or delivery has come again."""
         return seq in self._live_of or seq in self._answered
-
-    def _missed(self, one: Asked, miss: Miss, wanted: Live, params: bytes) -> Divergence:
-        """What is told of a miss; `params` are without secrets."""
-        recorded = miss.seqs[0] if miss.seqs else None
-        near = self._known.near(wanted, params)
-        compared = near[0].seq if near else recorded
-        changes = ()
-        if compared is not None and miss.why in ("changed-params", "extra"):
-            changes = under("/params", differences(self._known.params(compared), params))
-        return Divergence(
-            cls=miss.why,
-            lane=one.lane or None,
-            peer=one.peer or None,
-            method=one.method,
-            name=self._without_secrets(one.name) or None,
-            live=one.live,
-            recorded=recorded,
-            nearest=tuple(near) or ((Near(seq=compared),) if compared is not None else ()),
-            changes=changes,
-            last_given=self.last_given(one.lane),
-        )
-
-    def _without_secrets(self, name: str) -> str:
-        """A live name as it would be recorded: an address may hold a password."""
-        return msgspec.json.decode(self._redact(msgspec.json.encode(name)), type=str)
-
-    def last_given(self, lane: str) -> Given | None:
-        """What a lane was given last."""
-        seq = self._given.get(lane)
-        if seq is None:
-            return None
-        delivery = self.script.deliveries[seq]
-        cause = self.script.arrivals.get(delivery.cause) if delivery.cause is not None else None
-        what = f"{cause.method} {cause.name}".strip() if cause is not None else delivery.method
-        return Given(seq=seq, what=what)
-
-    def _not_recorded(self, one: Asked, divergence: Divergence) -> bytes:
-        what = f"`{one.method}`{f' {one.name}' if one.name else ''}"
-        facts: dict[str, object] = {"divergence": divergence.cls}
-        if divergence.nearest:
-            facts["nearest"] = divergence.nearest[0].seq
-        if divergence.changes:
-            facts["differs"] = [change.pointer for change in divergence.changes[:8]]
-        advice = "Record the session again, or `tieline replay --mode extend` to add what is missing"
-        return error_object(
-            Fault(
-                code="invalid_request",
-                message=f"Replay: the recording has no answer left for this {what} ({divergence.cls})",
-                reason="not_recorded",
-                peer=one.peer,
-                advice=advice,
-                retryable=False,
-                details=facts,
-            )
-        )
-
-    def _tell(
-        self,
-        cls: DivergenceClass,
-        lane: str,
-        arrival: Arrival,
-        *,
-        live: int | None = None,
-        detail: str = "",
-        changes: tuple[object, ...] = (),
-        method: str = "",
-    ) -> None:
-        self.divergences.append(
-            Divergence(
-                cls=cls,
-                lane=lane or None,
-                peer=arrival.peer or None,
-                method=method or arrival.method,
-                name=arrival.name or None,
-                live=live,
-                recorded=arrival.seq,
-                changes=changes,  # pyright: ignore[reportArgumentType] - they come from `differences`
-                detail=detail,
-                last_given=self.last_given(lane),
-            )
-        )
-
-
-def failing(peer: str) -> bytes:
-    """The error with which a request is answered that a fault of the replay itself has struck."""
-    return error_object(
-        Fault(
-            code="internal",
-            message="The replay has failed at this request; its log says more",
-            reason="internal",
-            outcome="unknown",
-            peer=peer,
-        )
-    )
-
-
-def _part(message: bytes) -> str:
-    """The place of what an answer says, as a JSON Pointer."""
-    try:
-        return "/error" if jsonrpc.read(message).error else "/result"
-    except jsonrpc.BadMessage:
-        return ""

@@ -86,7 +86,7 @@ class PlayerTap:
         )  # fmt: skip
         self.at = self._tap.at
         if seq >= 0 and kind == "policy" and parent is not None and x is not None:
-            playing.player.decided(seq, parent, x)
+            playing.player.hosting.decided(seq, parent, x)
         elif seq >= 0:
             self._look(seq, kind, way, body, peer, re, method, name, lane, parent, op)
         return seq

@@ -19,8 +19,9 @@ from gateway.calls.faults import fault_of, transport_of
 from gateway.calls.ports import Timer
 from gateway.protocol import jsonrpc, mcp
 from gateway.replay.faulty import Faults
-from gateway.replay.player import Act, Asked, Player, failing
+from gateway.replay.player import Act, Asked, Player
 from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
+from gateway.replay.telling import failing
 from recordings.errors import RecordingError
 from recordings.script import CANCELLED, HOST_CALL, LISTEN, Delivery, Meeting
 from transports.base import Id, Link, Origin, Stamp, TransportError

@@ -216,7 +216,7 @@ class ReplayWorld(World):
             return None
 
         def recorded(shown: Shown) -> list[Frame]:
-            call = player.hosted(shown.about.seq)
+            call = player.hosting.call_of(shown.about.seq)
             seqs = player.script.shown.get(call, []) if call is not None else []
             return [player.script.source.frame(seq) for seq in seqs]
 
@@ -232,13 +232,13 @@ class ReplayWorld(World):
         playing = tap.playing
 
         def recorded(hosted: Hosted) -> dict[str, Any] | None:
-            return playing.player.known_of(hosted.seq)
+            return playing.player.hosting.known_of(hosted.seq)
 
         def joined(hosted: Hosted) -> bool:
-            return playing.player.joined(hosted.seq)
+            return playing.player.hosting.joined(hosted.seq)
 
         def is_joined(hosted: Hosted) -> bool:
-            return playing.player.is_joined(hosted.seq)
+            return playing.player.hosting.is_joined(hosted.seq)
 
         live = cache(partial(super().authority, session))
         return PlayedAuthority(

@@ -86,13 +86,13 @@ class PlayedStage(Stage):
 
     def authority(self, session: Session) -> Authority:
         def recorded(hosted: Hosted) -> dict[str, Any] | None:
-            return self.playing.player.known_of(hosted.seq)
+            return self.playing.player.hosting.known_of(hosted.seq)
 
         def joined(hosted: Hosted) -> bool:
-            return self.playing.player.joined(hosted.seq)
+            return self.playing.player.hosting.joined(hosted.seq)
 
         def is_joined(hosted: Hosted) -> bool:
-            return self.playing.player.is_joined(hosted.seq)
+            return self.playing.player.hosting.is_joined(hosted.seq)
 
         return StagedAuthority(self.config, recorded, joined, is_joined)
 
