@@ -8,18 +8,21 @@ the frames is in `beside`, reading is `reader`'s.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from recordings import files
 from recordings.beside import Blobs, HeaderFile, Reserve
 from recordings.errors import RecordingError, WriteRefusedError
 from recordings.frame import BLOB_BYTES, Frame
 from recordings.header import Header
-from recordings.segment import Chain, crc32c, frame_of, hole, line_of, part, settle, through
+from recordings.segment import Chain, crc32c, frame_of, hole, line_from, line_of, part, settle, through
 from recordings.syncing import Syncer
 
 if TYPE_CHECKING:
@@ -209,6 +212,48 @@ class Recorder:
                 lock.release()
         self.append(frame_of(payload))
         return False
+
+    def append_beside(self, start: bytes, body: bytes, seq: int, at: int, *, is_harmless: bool) -> bool:
+        """As `append_encoded`, for a frame whose body is a blob: `start` is the frame's JSON up to where that is named,
+        and `is_harmless` says that nothing in it can be a secret.
+
+        What is out of the ordinary goes the long way here too.
+        """
+        redactor = self.redactor
+        if (
+            self._refusal is None
+            and (
+                redactor is None
+                or not (redactor.suspects(body) or (not is_harmless and redactor.suspects(start + b"}")))
+            )
+            and self._put_beside(start, body, seq, at)
+        ):
+            return redactor is not None
+        self.append(msgspec.structs.replace(frame_of(start + b"}"), body=msgspec.Raw(body)), is_known=True)
+        return False
+
+    def _put_beside(self, start: bytes, body: bytes, seq: int, at: int) -> bool:
+        """Write a body and the line that names it; say whether that was possible, and leave no line where not."""
+        digest = hashlib.sha256(body).hexdigest()
+        line = line_from(
+            b'%b,"blob":{"hash":"%b","len":%d,"enc":"json"}}' % (start, digest.encode(), len(body))
+        )
+        with self._lock:
+            chain = self._chain
+            if at >= chain.due_at or seq - 1 != self._last or self._closed:
+                return False
+            try:
+                self._blobs.put(digest, body)
+            except OSError:
+                return False
+            if not self._put_whole(line):
+                return False
+            self._quicken()
+            chain.add(line, seq, at)
+            self._last = seq
+            self._at = at
+            self._syncer.dirty()
+        return True
 
     def append_together(self, payloads: list[bytes], seen: bytes, seq: int, at: int) -> bool:
         """As `append_encoded`, for frames numbered from `seq` on, by one write; say whether that was done.

@@ -20,6 +20,7 @@ _EXACT = 1 << 53
 """Whole numbers below are the same to every reader."""
 _MOST_KEPT = 4096
 """Bytes of params whose hash is remembered, at most."""
+_PARAMS_SIZE = len(b',"params":')
 
 
 class NotCanonicalError(ValueError):
@@ -99,8 +100,33 @@ def _quick(params: bytes) -> bytes | None:
         written = _encode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    # Of two members with one name only the last is left, and its colon with it.
-    return written if written.count(b":") == params.count(b":") else None
+    # Nothing is written longer than it may come: what is as long has lost no member. Of two with one name only the last
+    # is left, and its colon with it; to count takes as long as all the rest where there is much.
+    if len(written) == len(params) or written.count(b":") == params.count(b":"):
+        return written
+    return None
+
+
+def hash_within(method: str, message: bytes, *, without: str) -> str | None:
+    """As `params_hash` of the member `params` of a message, which is read once; None where only that may tell.
+
+    Asked for a long message as most are: compact, each member there once, with no numbers but small whole ones, and an
+    object of params `without` one of its members.
+    """
+    try:
+        value = msgspec.json.decode(message)
+        if value.__class__ is not dict or not _is_simple(value):
+            return None
+        given = value.pop("params", None)
+        if given.__class__ is not dict or without in given:
+            return None
+        params = _encode(given)
+        rest = _encode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    if len(message) != len(params) + len(rest) + (_PARAMS_SIZE if value else _PARAMS_SIZE - 1):
+        return None
+    return hashlib.sha256(b'{"method":%b,"params":%b}' % (_encode(method), params)).hexdigest()
 
 
 def _is_simple(value: Any) -> bool:

@@ -62,6 +62,30 @@ class Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     error: Raw = EMPTY
 
 
+class LongCall(Envelope, gc=False):
+    """A long `tools/call` of which all is known that its way needs. Made by `scan` alone."""
+
+    name: str = ""
+    """What is called."""
+
+
+class _Params(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The params of a call, for how long they are."""
+
+    name: str
+    arguments: Raw
+    meta: Raw = msgspec.field(name="_meta", default=EMPTY)
+
+
+class _Call(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A call and nothing else."""
+
+    id: int
+    method: str
+    params: _Params
+    jsonrpc: str
+
+
 class _Loose(msgspec.Struct, gc=False):
     """An envelope with members that no specification names yet; they are kept by `extra`."""
 
@@ -82,6 +106,7 @@ class _Answer(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 _read_strict = msgspec.json.Decoder(Envelope).decode
+_read_call = msgspec.json.Decoder(_Call).decode
 _read_answer = msgspec.json.Decoder(_Answer).decode
 _loose: msgspec.json.Decoder[_Loose] = msgspec.json.Decoder(_Loose)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
@@ -93,6 +118,10 @@ _SALVAGED_BYTES: Final = 256 * 1024
 # What is not a member's own is less than another member would take, `,"id":0` being the shortest.
 _ANSWER_ROOM: Final = len(b'{"jsonrpc":"2.0","id":,"result":}') + 8
 _REQUEST_ROOM: Final = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}') + 8
+_PARAMS: Final = b'"params":'
+_CALL_SIZE: Final = len(b'{"jsonrpc":"2.0","id":,"method":"tools/call","params":{"name":"","arguments":}}')
+_INNER_SIZE: Final = len(b'{"name":"","arguments":}')
+_META_SIZE: Final = len(b',"_meta":')
 _KNOWN: Final = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
 
 
@@ -116,7 +145,7 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     size = len(data)
     kind: Kind | None = None
     try:
-        envelope = _read_strict(data)
+        envelope = _read_strict(data) if size <= MAX_DIGITS else read_long(data, size)
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
         envelope = _second_look(data, fault)
     else:
@@ -143,6 +172,32 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     ):
         raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))
     return envelope, kind
+
+
+def read_long(data: bytes, size: int) -> Envelope:
+    """As `_read_strict`, for what takes long to read: a call is read once, its envelope and what it names.
+
+    Where members take as many bytes together as they would in compact JSON there are no others, none is there twice,
+    and nothing stands before the params that could be taken for their name.
+    """
+    try:
+        call = _read_call(data)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return _read_strict(data)
+    params = call.params
+    name, meta = params.name, params.meta
+    inner = len(name.encode()) + len(params.arguments) + (_META_SIZE + len(meta) if meta else 0)
+    if (
+        call.method != "tools/call"
+        or call.jsonrpc != "2.0"
+        or size != _CALL_SIZE + len(b"%d" % call.id) + inner
+    ):
+        return _read_strict(data)
+    start = data.find(_PARAMS) + len(_PARAMS)
+    raw = Raw(memoryview(data)[start : start + inner + _INNER_SIZE])
+    if meta:
+        return Envelope(jsonrpc="2.0", id=call.id, method="tools/call", params=raw)
+    return LongCall(jsonrpc="2.0", id=call.id, method="tools/call", params=raw, name=name)
 
 
 def result_of(data: bytes, most_depth: int = MAX_DEPTH) -> Raw | None:

@@ -12,12 +12,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.protocol.canonical import NotCanonicalError, params_hash
+from gateway.protocol.canonical import NotCanonicalError, hash_within, params_hash
 from gateway.telemetry.blanks import MOST_FORMS, Clock, Forms, forms_of
 from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, Fields, Item, read_answer, read_request
 from gateway.telemetry.ledger import Writer
 from gateway.telemetry.operations import Operation, Scene, Tracker
 from gateway.telemetry.plain_hooks import PlainHooks
+
+LONG_CALL_BYTES, LONG_ANSWER_BYTES = 128 * 1024, 256 * 1024
+"""Shorter ones are read here, in a fraction of a millisecond, as most are; others in a thread, which takes part of a
+millisecond to go to and to come from, and has the loop wait for the interpreter meanwhile."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -71,8 +75,8 @@ class PlainCalls:
             method != "tools/call"
             or way != "core>"
             or id_.__class__ is not int
-            or size >= BIG_BYTES
-            or body.find(b'"_meta"') >= 0
+            or size >= LONG_CALL_BYTES
+            or (size < BIG_BYTES and body.find(b'"_meta"') >= 0)
         ):
             return False
         try:
@@ -81,9 +85,8 @@ class PlainCalls:
             forms = self._forms_of(peer, name)
         if forms is None or (not unsuspected and self._suspects(body)):
             return False
-        try:
-            hashed = params_hash("tools/call", bytes(read_request(body).params))
-        except (msgspec.DecodeError, NotCanonicalError, RecursionError):
+        hashed = self._hashed(body)
+        if hashed is None:
             return False
         traces, spans, number = self._traces.copy(), self._spans.copy(), b"%d" % seq
         traces.update(number)
@@ -105,6 +108,14 @@ class PlainCalls:
         )  # fmt: skip
         return True
 
+    def _hashed(self, body: bytes) -> str | None:
+        if len(body) >= BIG_BYTES:
+            return hash_within("tools/call", body, without="_meta")
+        try:
+            return params_hash("tools/call", bytes(read_request(body).params))
+        except (msgspec.DecodeError, NotCanonicalError, RecursionError):
+            return None
+
     def _answered(self, item: Item, fields: Fields) -> bool:
         _, at, _, way, body, _ = item
         peer, _, re, method, name, unsuspected = fields
@@ -113,7 +124,7 @@ class PlainCalls:
         if operation is not None and method == EVENT_HOOK:
             return self._hooks.answered(at, way, body, peer, operation, unsuspected=unsuspected)
         size = len(body)
-        if operation is None or way != "peer>" or name or operation.peer != peer or size >= BIG_BYTES:
+        if operation is None or way != "peer>" or name or operation.peer != peer or size >= LONG_ANSWER_BYTES:
             return False
         forms = self._forms.get((peer, operation.name))
         if forms is None or (not unsuspected and self._suspects(body)):

@@ -13,8 +13,8 @@ import pytest
 
 from tests.transports.wire_kit import Recorder, Taker, eventually, run
 from transports.base import Limits
-from transports.lines import LineLink
-from transports.stdio import connect_pipes
+from transports.lines import READ_BYTES, READS, LineLink
+from transports.stdio import connect_pipes, grow_pipe
 
 MIB = 1 << 20
 
@@ -333,6 +333,36 @@ def test_order_is_kept_while_the_writer_is_blocked() -> None:
                 if n % 7 == 0:
                     await asyncio.sleep(0)
             assert await reading == expected
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [65535, 65536, 65537, 70_000, 200_000, MIB - 1])
+def test_what_is_there_of_a_long_message_is_read_in_one_turn(size: int) -> None:
+    async def main() -> None:
+        async with wire() as it:
+            grow_pipe(it.theirs_out, MIB)
+            it.say(b"x" * size + b"\n")
+            it.link._on_readable()
+            assert [len(message) for message in it.receiver.messages] == [size]
+
+    run(main())
+
+
+def test_a_line_without_an_end_keeps_a_turn_for_a_bounded_number_of_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(fd: int, size: int) -> bytes:
+        del fd
+        return b"x" * size
+
+    monkeypatch.setattr("transports.lines.os.read", read)
+
+    async def main() -> None:
+        async with wire() as it:
+            it.link._on_readable()
+            assert it.link._framer._size == READS * READ_BYTES
+            monkeypatch.undo()
 
     run(main())
 

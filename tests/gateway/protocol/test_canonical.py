@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.protocol import canonical as subject
-from gateway.protocol.canonical import NotCanonicalError, canonical, params_hash, parse
+from gateway.protocol.canonical import NotCanonicalError, canonical, hash_within, params_hash, parse
 
 
 class Vector(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -153,6 +153,45 @@ TEXTS = st.sampled_from(
         '{"n":9007199254740993}',
     ]
 )  # fmt: skip
+
+
+WITHIN = st.sampled_from(['"id":1,', '"params":{},', '"a":0,', '"":0,', '"b":12,', '"_meta":{},', " "])
+
+
+@given(
+    st.sampled_from([1, "x", 1.5, 1e5, 1e22, None]),
+    st.sampled_from(
+        [{"b": 1, "a": "é"}, {"a": {"b": [1, 2]}}, {"a": 1e5}, {"a": 0.5}, {"_meta": {}}, {}, [], None]
+    ),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 3), WITHIN), max_size=2),
+)
+def test_the_hash_of_params_within_a_message_is_theirs_or_none(
+    id_: Any, params: Any, spaced: bool, escaped: bool, more: list[tuple[int, str]]
+) -> None:
+    message = {"jsonrpc": "2.0", "id": id_, "params": params}
+    text = json.dumps(message, separators=None if spaced else (",", ":"), ensure_ascii=escaped)
+    for which, what in more:
+        starts = [at + 1 for at in range(len(text) - 2) if text[at] == "{" and text[at + 1] != "}"]
+        at = starts[which % len(starts)]
+        text = text[:at] + what + text[at:]
+    data = text.encode()
+    found = hash_within("m", data, without="_meta")
+    if found is None:
+        return
+    within = bytes(msgspec.json.decode(data, type=dict[str, msgspec.Raw])["params"])
+    assert found == params_hash("m", within)
+    assert "_meta" not in json.loads(within)
+    parse(data)  # which tells of a member that is there twice
+
+
+def test_the_params_of_a_long_plain_message_are_hashed_within_it() -> None:
+    params = b'{"name":"echo","arguments":{"text":"%b","n":[1,true,null]}}' % (b"x" * 70_000)
+    for message in (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}', b'{"params":%b}'):
+        assert hash_within("tools/call", message % params, without="_meta") == params_hash(
+            "tools/call", params
+        )
 
 
 @given(

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.protocol import jsonrpc
 from gateway.protocol.bounds import MAX_DIGITS
-from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, Salvaged
+from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, LongCall, Salvaged, read_long
 from tests.gateway.protocol.bounds_kit import depth
 
 IDS = st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -109,6 +109,93 @@ def test_the_results_of_most_responses_show_at_once() -> None:
         whole = data % (b"x" * size)
         assert jsonrpc.result_of(whole) == jsonrpc.scan(whole)[0].result
     assert jsonrpc.result_of(data % (b"x" * 5000)) is None
+
+
+ODD: list[dict[str, Any]] = [
+    {"id": "7"}, {"id": 1e5}, {"id": None}, {"jsonrpc": "1.0"}, {"method": "prompts/get"}, {"method": "x"},
+    {"result": {}}, {"more": 1}, {"params": {"name": 7}}, {"params": {"name": "\"params\":"}},
+    {"params": {"_meta": {}}}, {"params": {"_meta": {"progressToken": 1}}}, {"params": {"more": "params"}},
+    {"params": {"arguments": None}}, {"params": {"name": "échø"}}, {"params": {}},
+]  # fmt: skip
+"""What of a plain call is otherwise."""
+TWICE = st.sampled_from(
+    [
+        '"id":7,',
+        '"params":{},',
+        '"name":"y",',
+        '"arguments":{},',
+        '"jsonrpc":"2.0",',
+        '"jsonrpc":"1",',
+        '"":0,',
+        " ",
+    ]
+)
+
+
+def all_of(value: Envelope) -> list[object]:
+    """The fields of an envelope, as such."""
+    fields = (getattr(value, name) for name in Envelope.__struct_fields__)
+    return [bytes(each) if isinstance(each, msgspec.Raw) else each for each in fields]
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(st.sampled_from(ODD), max_size=2),
+    st.permutations(["jsonrpc", "id", "method", "params"]),
+    st.booleans(),
+    st.sampled_from([False, False, False, True]),
+    st.booleans(),
+    st.lists(
+        st.tuples(st.sampled_from(["{", '{"name"', '{"arguments"', '"id"', '"params"']), TWICE), max_size=2
+    ),
+)
+def test_a_long_call_that_is_read_once_is_the_one_that_is_read_twice(
+    odd: list[dict[str, Any]],
+    order: list[str],
+    name_first: bool,
+    spaced: bool,
+    escaped: bool,
+    twice: list[tuple[str, str]],
+) -> None:
+    params: dict[str, Any] = {"name": "echo"} if name_first else {}
+    params |= {"arguments": {"text": "é" + "x" * MAX_DIGITS}, "name": "echo"}
+    members: dict[str, Any] = {"jsonrpc": "2.0", "id": 12, "method": "tools/call", "params": params}
+    for change in odd:
+        members |= {**change, "params": members["params"] | change.get("params", {})}
+    value = {name: members[name] for name in (*order, *(name for name in members if name not in order))}
+    text = json.dumps(value, separators=None if spaced else (",", ":"), ensure_ascii=escaped)
+    for where, what in twice:
+        at = text.find(where) + (where[0] == "{")
+        text = text[:at] + what + text[at:]
+    data = text.encode()
+    try:
+        read = msgspec.json.decode(data, type=Envelope)
+    except msgspec.DecodeError:
+        with pytest.raises(msgspec.DecodeError):
+            read_long(data, len(data))
+        return
+    once = read_long(data, len(data))
+    assert all_of(once) == all_of(read)
+    if isinstance(once, LongCall):
+        found = json.loads(bytes(read.params))
+        assert found["name"] == once.name
+        assert "_meta" not in found
+        assert not twice or not any(what.strip() for _, what in twice)
+
+
+@pytest.mark.parametrize("first", ["id", "method", "params", "jsonrpc"])
+def test_a_long_compact_call_is_read_once_whatever_comes_first(first: str) -> None:
+    params = {"arguments": {"text": "é" * MAX_DIGITS}, "name": "café"}
+    value = {"jsonrpc": "2.0", "id": 17, "method": "tools/call", "params": params}
+    data = json.dumps({first: value[first]} | value, separators=(",", ":"), ensure_ascii=False).encode()
+    envelope, kind = jsonrpc.scan(data)
+    assert isinstance(envelope, LongCall)
+    assert (kind, envelope.id, envelope.name, json.loads(bytes(envelope.params))) == (
+        "request",
+        17,
+        "café",
+        params,
+    )
 
 
 @given(IDS, st.booleans())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re as regex
 import tempfile
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from msgspec import UNSET, Raw
 
 from gateway.runtime.refusing import RefusingTap
 from gateway.runtime.tap import LONGEST_WORD, NullTap, RecordingTap, Words
-from recordings.frame import NO_BODY, Frame
+from recordings.frame import BLOB_BYTES, NO_BODY, Frame
 from recordings.redaction import Redactor
 from recordings.segment import line_of
 from recordings.store import Recorder, open_recording
@@ -23,6 +24,10 @@ from recordings.store import Recorder, open_recording
 ids = st.one_of(st.just(UNSET), st.none(), st.integers(), st.text(max_size=8))
 maybe = st.one_of(st.none(), st.integers(min_value=0, max_value=2**40))
 words = st.text(max_size=12).filter(bool)
+
+
+re_of = regex.compile(rb',"crc":[0-9]+|"at":[0-9]+,?')
+"""What differs from one recording to the next."""
 
 
 def tap_in(directory: str) -> RecordingTap:
@@ -74,6 +79,99 @@ def test_the_quick_encoding_of_a_plain_frame_is_the_frames_own(
         tap.end().close()
         written = (Path(directory) / "recording" / "frames.jsonl").read_bytes().splitlines(keepends=True)[0]
     assert written == line_of(frame)
+
+
+SECRET = "hunter2-and-more"
+TEXT = st.sampled_from(["x", "échange", f"the key {SECRET}", "AKIAIOSFODNN7EXAMPLE", "a\nb"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(["request", "response", "error", "notification"]),
+    peer=st.sampled_from(["", "p", SECRET]),
+    id_=st.one_of(st.just(UNSET), st.none(), st.integers(), st.sampled_from(["7", SECRET])),
+    re=maybe,
+    after=maybe,
+    name=st.sampled_from(["", "echo", SECRET]),
+    texts=st.lists(TEXT, min_size=1, max_size=2),
+    size=st.sampled_from([BLOB_BYTES - 40, BLOB_BYTES, 2 * BLOB_BYTES]),
+    is_spread=st.booleans(),
+    first=st.booleans(),
+)
+def test_a_body_of_blob_size_is_recorded_as_its_frame_is(
+    kind: str,
+    peer: str,
+    id_: object,
+    re: int | None,
+    after: int | None,
+    name: str,
+    texts: list[str],
+    size: int,
+    is_spread: bool,
+    first: bool,
+) -> None:
+    data = msgspec.json.encode({"text": [*texts, "x" * size]})
+    if is_spread:
+        data = data.replace(b"[", b"[\n")
+    told: list[object] = []
+    for way in ("quick", "long"):
+        with tempfile.TemporaryDirectory() as directory:
+            folder = Path(directory) / "recording"
+            redactor = Redactor(b"k" * 32, known=[SECRET])
+            recorder = Recorder(folder, durability="os", redactor=redactor)
+            tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+            if not first:
+                tap.record("mark", "inside", x={"first": True})
+            if way == "quick":
+                for _ in range(2):
+                    tap.plain(kind, "core>", data, peer, id_, re, after, "m", name)  # pyright: ignore[reportArgumentType]
+                assert not tap.unsuspected or SECRET.encode() not in data
+            else:
+                for seq in (0, 1) if first else (1, 2):
+                    frame = Frame(
+                        seq=seq, kind=kind, way="core>", peer=peer or None, id=id_, re=re, after=after, method="m",  # pyright: ignore[reportArgumentType]
+                        name=name or None, body=Raw(data),
+                    )  # fmt: skip
+                    recorder.append(frame, is_known=True)
+            tap.end().close()
+            frames = [frame for frame in open_recording(folder) if frame.kind != "lost"]
+            blobs = {path.name: path.read_bytes() for path in folder.glob("blobs/*/*")}
+            told.append(([msgspec.structs.replace(frame, at=0, wall=None) for frame in frames], blobs))
+            lines = (folder / "frames.jsonl").read_bytes().splitlines()
+            told.append([re_of.sub(b"", line) for line in lines if b'"kind":"block"' not in line])
+    assert told[:2] == told[2:]
+
+
+@pytest.mark.parametrize("taken", [0, 40])
+@pytest.mark.parametrize("what", ["the body", "the line"])
+def test_a_body_of_blob_size_that_does_not_fit_is_refused_and_nothing_of_it_stays(
+    what: str, taken: int, tmp_path: Path
+) -> None:
+    class Full(Broken):
+        taken = 0
+
+        def write(self, fd: int, data: bytes) -> int:
+            fits = len(data) >= BLOB_BYTES if what == "the line" else len(data) < BLOB_BYTES
+            if not self.broken or fits:
+                return os.write(fd, data)
+            if self.taken:
+                self.taken = 0
+                return os.write(fd, data[:taken])
+            return super().write(fd, data)
+
+    disk = Full()
+    disk.taken = taken
+    body = msgspec.json.encode({"text": "x" * 2 * BLOB_BYTES})
+    recorder = Recorder(tmp_path / "recording", durability="os", write=disk.write)
+    refused: list[Exception] = []
+    tap = RecordingTap(recorder, on_refusal=refused.append, on_close=lambda tap: None)
+    tap.record("mark", "inside", x={"first": True})
+    before = (tmp_path / "recording" / "frames.jsonl").read_bytes()
+    disk.broken = True
+    assert tap.plain("request", "core>", body, "p", 1, None, 0, "tools/call", "echo") == -1
+    assert refused
+    assert (tmp_path / "recording" / "frames.jsonl").read_bytes() == before
+    tap.end().close()
 
 
 @settings(max_examples=200, deadline=None)

@@ -18,7 +18,7 @@ from gateway.protocol.log import line
 from gateway.telemetry.facts import BIG_BYTES, Facts
 from gateway.telemetry.ledger import Ledger
 from gateway.telemetry.operations import Tracker
-from gateway.telemetry.plain import PlainCalls
+from gateway.telemetry.plain import LONG_ANSWER_BYTES, PlainCalls
 from gateway.telemetry.pump import Pump
 from gateway.telemetry.verify import Told
 from recordings.redaction import Redactor
@@ -198,9 +198,14 @@ def calls(session: Session, name: str, how: str) -> None:
         params["arguments"]["password"] = SECRET
     elif how == "traced":
         params["_meta"] = {"traceparent": PARENT}
-    elif how == "big":
-        params["arguments"]["sql"] = "x" * BIG_BYTES
-    body = json.dumps({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}).encode()
+    elif how in SIZES:
+        params["arguments"]["sql"] = "x" * SIZES[how]
+        params["arguments"] |= {"n": 0.5} if how == "big, with a fraction" else {}
+        if how == "big, traced":
+            params["_meta"] = {"traceparent": PARENT}
+    separators = (",", ":") if how != "big, spaced" else None
+    message = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
+    body = json.dumps(message, separators=separators).encode()
     if how == "odd":
         body = body.replace(b'"SELECT 1"', b'{"a": 1, "a": 1e400}')
     elif how == "none":
@@ -221,6 +226,8 @@ def answers(session: Session, which: int, how: str) -> None:
     seq, id_ = session.calls[int(which) % len(session.calls)]
     result: Any = {"content": [{"type": "text", "text": SECRET if how == "secret" else "x"}]}
     result |= {"failed": {"isError": True}, "more": {"resultType": "input_required"}}.get(how, {})
+    result |= {"text": "x" * SIZES[how]} if how in SIZES else {}
+    result |= {"isError": True} if how == "big, failed" else {}
     body = json.dumps({"jsonrpc": "2.0", "id": id_, "result": [] if how == "list" else result}).encode()
     if how == "error":
         body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}'
@@ -233,12 +240,42 @@ def answers(session: Session, which: int, how: str) -> None:
         session.says_plainly(kind, "peer>", body, id_, seq, "")
 
 
+SIZES = dict.fromkeys(
+    ("big", "big, spaced", "big, traced", "big, with a fraction", "big, failed"), BIG_BYTES
+) | {"bigger": LONG_ANSWER_BYTES}
 HOW = {
-    "call": ["plain", "text", "again", "secret", "traced", "big", "odd", "none", "lane", "prompt"],
+    "call": [
+        "plain",
+        "text",
+        "again",
+        "secret",
+        "traced",
+        "big",
+        "big, spaced",
+        "big, traced",
+        "big, with a fraction",
+        "bigger",
+        "odd",
+        "none",
+        "lane",
+        "prompt",
+    ],
     "question": ["plain", "secret", "name", "meta", "life", "other"],
     "opinion": ["plain", "secret", "failed", "error"],
     "hook": ["plain", "changed", "result", "reason", "fault", "point", "name", "life", "unasked"],
-    "answer": ["plain", "failed", "more", "secret", "list", "error", "flagged", "core"],
+    "answer": [
+        "plain",
+        "failed",
+        "more",
+        "secret",
+        "list",
+        "error",
+        "flagged",
+        "core",
+        "big",
+        "big, failed",
+        "bigger",
+    ],
 }
 """The ways of each thing that can go straight; nothing is odd about the first one."""
 WHICH = {"call": TOOL}
@@ -308,6 +345,11 @@ def test_both_ways_are_the_same_where_one_thing_is_odd(what: str, how: str) -> N
     steps = [("greet", 0, ""), *ROUND, ("look", 0, ""), *odd, *odd]
     straight, long = play(steps, is_straight=True), play(steps, is_straight=False)
     assert straight.log.lines == long.log.lines
+
+
+def test_a_long_call_goes_straight_too() -> None:
+    session = play([("call", TOOL, "big"), ("answer", 0, "big")], is_straight=True)
+    assert session.log.took == [1, 2]
 
 
 def test_what_hooks_were_asked_about_a_plain_call_goes_straight() -> None:
