@@ -6,6 +6,7 @@ Owns the options (every byte is a character, valid UTF-8 or not). Knows no patte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from typing import Any, Protocol, cast
 
 import re2
@@ -41,6 +42,11 @@ def _options() -> Any:
 def compiled(pattern: bytes) -> Pattern:
     """Compile a pattern. Raises `re2.error` where it is none."""
     return cast("Pattern", _re2.compile(pattern, _options()))
+
+
+def late(pattern: bytes) -> Callable[[], Pattern]:
+    """What returns a pattern, compiled when it is first asked for: that takes long where none may ever be needed."""
+    return cache(partial(compiled, pattern))
 
 
 def escaped(literal: bytes) -> bytes:

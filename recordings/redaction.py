@@ -11,13 +11,13 @@ import hashlib
 import hmac
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from recordings.frame import NO_BODY, Frame
-from recordings.linear import Match, Pattern, any_of, compiled, escaped
+from recordings.linear import Match, Pattern, any_of, compiled, escaped, late
 from recordings.marks import MARK, Span, is_marked, mark_of, spliced, spliced_between, unmarked
 from recordings.names import SAID_OPENLY, SCHEMA_WORDS, Names
 from recordings.patterns import (
@@ -87,15 +87,15 @@ class Redactor:
         self._key = key
         self._names = Names(keys, allow_keys)
         self._known: dict[bytes, bytes] = {}
-        self._loose: dict[bytes, tuple[Pattern, bytes]] = {}
-        self._shapes = [(shape, compiled(shape.pattern)) for shape in SHAPES]
+        self._loose: dict[bytes, tuple[Callable[[], Pattern], bytes]] = {}
+        self._shapes = [(shape, late(shape.pattern)) for shape in SHAPES]
         own = [pattern.encode() for pattern in patterns]
         self._own = [compiled(pattern) for pattern in own]
         # What is escaped in a string may match only once it is not.
         self._own_sources = (*own, rb"\\") if own else ()
         self._own_match = any_of(self._own_sources)
-        self._in_text = compiled(in_text(self._names.stems))
-        self._flag = compiled(flag(self._names.stems))
+        self._in_text = late(in_text(self._names.stems))
+        self._flag = late(flag(self._names.stems))
         self._prefilter = prefilter(self._names.stems)
         self._harmless = tuple(name for name in HARMLESS if not self._names.is_secret(name.decode()))
         self.counts: Counter[str] = Counter()
@@ -115,17 +115,17 @@ class Redactor:
                 known.update(dict.fromkeys(forms_of(secret), plain))
                 loose = escaped_form(secret)
                 if loose is not None:
-                    loose_forms[loose] = (compiled(loose), plain)
+                    loose_forms[loose] = (late(loose), plain)
         self._known, self._loose = known, loose_forms
         # Longest first: a form that contains another one is to be taken whole.
         literals = sorted(self._known, key=len, reverse=True)
         pattern = b"|".join([*self._loose, *(escaped(literal) for literal in literals)])
-        self._literal = compiled(b"(" + pattern + b")") if literals else None
+        self._literal = late(b"(" + pattern + b")") if literals else None
         telling = (*(shape.pattern for shape in SHAPES), *self._prefilter)
         sure = (*([pattern] if literals else []), *self._own_sources)
         # A project's own patterns may begin anywhere, so they are looked for in each string by itself.
         near = (*telling, *([pattern] if literals else []))
-        self._anywhere = compiled(b"|".join(b"(?:" + each + b")" for each in near))
+        self._anywhere = late(b"|".join(b"(?:" + each + b")" for each in near))
         self._every = any_of((*telling, *sure))
         self.hints = self._every
         """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
@@ -237,20 +237,20 @@ class Redactor:
         if depth < _DEEPEST and data.lstrip()[:1] in (b"{", b"[") and is_json(data):
             return self._splice(data, depth + 1)
         if self._literal is not None:
-            data = spliced(data, self._literal, self._known_span)
+            data = spliced(data, self._literal(), self._known_span)
         for shape, pattern in self._shapes:
-            data = spliced(data, pattern, lambda match, shape=shape: self._shape_span(match, shape))
+            data = spliced(data, pattern(), lambda match, shape=shape: self._shape_span(match, shape))
         for pattern in self._own:
             data = spliced_between(data, pattern, lambda match, p=pattern: self._own_span(match, p))
-        data = spliced(data, self._flag, self._flag_span)
-        return spliced(data, self._in_text, self._named_span)
+        data = spliced(data, self._flag(), self._flag_span)
+        return spliced(data, self._in_text(), self._named_span)
 
     def _known_span(self, match: Match) -> Span | None:
         start, end = match.span(1)
         form = match.group(1)
         plain = self._known.get(form)
         if plain is None:
-            plain = next(plain for pattern, plain in self._loose.values() if pattern.search(form))
+            plain = next(plain for pattern, plain in self._loose.values() if pattern().search(form))
         return start, end, self.mark("known", plain)
 
     def _shape_span(self, match: Match, shape: Shape) -> Span | None:
@@ -328,7 +328,8 @@ class Redactor:
     def _named_or_shaped(self, data: bytes, depth: int) -> bytes:
         out: list[bytes] = []
         copied = at = 0
-        while (match := self._anywhere.search(data, at)) is not None:
+        anywhere = self._anywhere()
+        while (match := anywhere.search(data, at)) is not None:
             for start, end, new in self._near(data, at, match.start() + 1, depth):
                 if start >= copied and new != data[start:end]:
                     out += (data[copied:start], new)
@@ -451,6 +452,6 @@ class Redactor:
         return token
 
     def _is_known(self, number: bytes) -> bool:
-        if self._literal is not None and self._literal.search(number):
+        if self._literal is not None and self._literal().search(number):
             return True
         return any(match.group() for pattern in self._own for match in pattern.finditer(number))
