@@ -9,7 +9,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Generator
 from pathlib import Path
@@ -109,7 +108,7 @@ def write_whole(fd: int, data: bytes) -> None:
 @contextlib.contextmanager
 def replacing(directory: int, name: str) -> Generator[int]:
     """A descriptor whose bytes become the file `name` at once, on disk, when the block ends without error."""
-    temporary = f".{name}.{secrets.token_hex(4)}"
+    temporary = f".{name}.{os.urandom(4).hex()}"
     fd = create(directory, temporary)
     try:
         yield fd
@@ -214,7 +213,7 @@ def secret_key(path: Path) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        key = secrets.token_bytes(32)
+        key = os.urandom(32)
         directory = open_directory(path.parent)
         try:
             replace(directory, path.name, key)

@@ -7,8 +7,6 @@ stays valid JSON, strings stay strings and numbers numbers, and every other byte
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -218,8 +216,10 @@ class Redactor:
 
     def mark(self, label: str, secret: bytes) -> bytes:
         """What is stored in a secret's place."""
+        import hmac
+
         self.counts[label] += 1
-        tail = hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:8]
+        tail = hmac.digest(self._key, secret, "sha256").hex()[:8]
         return mark_of(label, tail)
 
     # Text

@@ -6,9 +6,6 @@ sealed handles (`requestState`), what belongs to them, and how long they live. S
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -247,13 +244,18 @@ class Suspensions:
 
     def _is_ours(self, state: str) -> bool:
         handle, _, seal = state.partition(".")
+        from hmac import compare_digest
+
         # As bytes: text that is not ASCII cannot be compared in constant time.
-        return hmac.compare_digest(seal.encode(), self._seal(handle).encode())
+        return compare_digest(seal.encode(), self._seal(handle).encode())
 
     def _seal(self, handle: str) -> str:
+        import base64
+        import hmac
+
         key = self._session.exchange.host.secret_key()
         principal = (self._session.hello.principal or "").encode()
-        digest = hmac.digest(key, handle.encode() + b"\0" + principal, hashlib.sha256)
+        digest = hmac.digest(key, handle.encode() + b"\0" + principal, "sha256")
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 

@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -115,6 +114,8 @@ def application(*, only: str | None = None) -> typer.Typer:
         epilog="Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 bad input.",
     )
     app.callback()(root)
+    from importlib.util import find_spec
+
     for name in [only] if only in FAMILIES else FAMILIES:
         if find_spec(_module(name)) is not None:
             _family(name).register(app)

@@ -6,7 +6,6 @@ imported when a table is shown and not before: `run` and `record` start without 
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -96,7 +95,11 @@ def console(*, stderr: bool = False) -> Console:
 
 def terminal_width() -> int | None:
     """Return how many cells a line of stdout may have; None where it is no terminal and lines have no end."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def cut(text: str, width: int) -> str:

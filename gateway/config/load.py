@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -168,6 +167,8 @@ def _toml_document(text: str, report: Report) -> Table:
 
 
 def _client_document(text: str, report: Report) -> Table:
+    import json
+
     from gateway.config.lines import json_lines, plain_json
 
     plain = plain_json(text)

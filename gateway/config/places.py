@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -53,6 +52,14 @@ def find_config(directory: Path) -> Path | None:
 
 def usual_roots() -> dict[str, str]:
     """Return the folders that lie somewhere else in another run: the working directory, home, the temporary one."""
-    roots = {"cwd": os.getcwd(), "tmp": tempfile.gettempdir()}
+    roots = {"cwd": os.getcwd(), "tmp": _temporary()}
     home = os.path.expanduser("~")
     return roots if home == "~" else {**roots, "home": home}
+
+
+def _temporary() -> str:
+    """Return the directory that `tempfile.gettempdir` names, and write no file for it as that does."""
+    named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    candidates = (*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp")
+    usable = (place for place in map(os.path.abspath, candidates) if os.access(place, os.W_OK | os.X_OK))
+    return next(filter(os.path.isdir, usable), os.getcwd())

@@ -7,7 +7,6 @@ Runs off the hot path: a decode, a sort and a sha256 of the whole body.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterable
 from functools import lru_cache
@@ -52,6 +51,8 @@ def parse(data: bytes) -> Any:
     Raises:
         NotCanonicalError: If the text is no JSON, repeats a key, or holds a number that no double can.
     """
+    import json
+
     try:
         # Decoded here, since `json.loads` would take bytes for UTF-16 where they look like it.
         return json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)

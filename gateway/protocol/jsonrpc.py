@@ -6,7 +6,6 @@ Reading a 300-byte message costs about 0.6 µs, since everything but the envelop
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -398,6 +397,8 @@ def _second_look(data: bytes, fault: Exception) -> Envelope:
 
 
 def _refuse_duplicates(data: bytes, envelope: Envelope) -> None:
+    import json
+
     top: list[tuple[str, object]] = []
 
     def keep(pairs: list[tuple[str, object]]) -> None:
@@ -428,7 +429,9 @@ def split(data: bytes) -> list[bytes]:
         return []
     if text.lstrip().startswith("["):
         return _batch(data)
-    decoder = json.JSONDecoder()
+    from json import JSONDecoder
+
+    decoder = JSONDecoder()
     parts: list[bytes] = []
     at = 0
     while at < len(text):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -225,8 +224,10 @@ class Connection:
         self._peer.unreachable(fault)
 
     def _retry(self, reason: str, *, final: bool = False) -> None:
+        from random import random
+
         self._machine.policy = RestartPolicy.of(self._peer.config.restart)
-        change = self._machine.ended(self._world.now(), random.random(), reason=reason, final=final)
+        change = self._machine.ended(self._world.now(), random(), reason=reason, final=final)
         if change.changed and self._peer.sessions:
             self._peer.note("restart", {"state": change.state, **change.facts})
         if change.state == "backing_off":

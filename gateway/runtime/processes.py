@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -99,7 +98,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     def mark(self) -> str:
         """Return a new mark, one of its kind, for one peer."""
-        return f"{self.id.pid}:{self.id.started}:{self.namespace}-{secrets.token_hex(8)}"
+        return f"{self.id.pid}:{self.id.started}:{self.namespace}-{os.urandom(8).hex()}"
 
     @classmethod
     def of_mark(cls, mark: str) -> Owner | None:

@@ -5,7 +5,7 @@ Owns where the key lies (0600, in the state directory). What is a secret is deci
 
 from __future__ import annotations
 
-import secrets
+import os
 from pathlib import Path
 
 from gateway.config.model import Config
@@ -23,7 +23,7 @@ def make_redactor(config: Config, state: Path) -> Redactor:
     try:
         key = secret_key(state / "redaction.key")
     except (OSError, RecordingError):
-        key = secrets.token_bytes(32)
+        key = os.urandom(32)
     rules = config.record.redact
     return Redactor(
         key,

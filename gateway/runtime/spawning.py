@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -124,12 +123,14 @@ def find_program(spec: PeerSpec) -> str:
             hint = "run `chmod +x` on it, or put its interpreter first in the command"
             raise SpawnError("not-executable", name, message, hint, errno.EACCES)
         return path
+    from shutil import which
+
     search = spec.environment.get("PATH", os.defpath)
-    found = shutil.which(name, path=search)
+    found = which(name, path=search)
     if found is not None:
         return os.path.abspath(found)
     message = f"cannot start {name!r}: command not found"
-    if shutil.which(name, mode=os.F_OK, path=search) is not None:
+    if which(name, mode=os.F_OK, path=search) is not None:
         message = f"cannot start {name!r}: what PATH holds under that name is not executable"
         raise SpawnError("not-executable", name, message, "run `chmod +x` on it", errno.EACCES)
     if " " in name:

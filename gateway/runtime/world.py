@@ -8,10 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import select
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
@@ -71,7 +69,7 @@ class World:
         self._connections: dict[Peer, Connection] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._stops: set[asyncio.Task[None]] = set()
-        self._key = secrets.token_bytes(32)
+        self._key = os.urandom(32)
         self.redactor = make_redactor(config, state_dir())
         self.warm = Warm()
         self.ahead: Ahead | None = None
@@ -111,7 +109,9 @@ class World:
         directory = self.record_dir.parent if self._exact_dir else self.record_dir
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.rmdir(tempfile.mkdtemp(prefix=".tieline-", dir=directory))
+            trial = directory / f".tieline-{os.urandom(8).hex()}"
+            trial.mkdir(mode=0o700)
+            trial.rmdir()
         except OSError as fault:
             raise RecordingError(
                 f"recordings cannot be written to `{directory}`: {fault.strerror or fault}; "
@@ -184,7 +184,7 @@ class World:
 
     def mint(self) -> str:
         """Return 32 random hex digits."""
-        return secrets.token_hex(16)
+        return os.urandom(16).hex()
 
     def secret_key(self) -> bytes:
         """Return the key of this process."""
@@ -236,7 +236,7 @@ class World:
 
         kept = self._keeps_sessions
         beginning = Beginning(
-            seed=secrets.token_hex(8),
+            seed=os.urandom(8).hex(),
             at_ms=time.time_ns() // 1_000_000 - session.tap.now() // 1_000_000,
             cwd=self.authorities.folders[0].path,
             directory=str(sessions_dir(self.config)) if kept else "",
@@ -267,8 +267,8 @@ class World:
     def tap(self, hello: Hello) -> Tap:
         """Return the recorder of a new session: its recording is a directory of its own."""
         started, began = time.time_ns(), time.monotonic_ns()
-        seed = secrets.randbits(63)
-        session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        seed = int.from_bytes(os.urandom(8), "little") >> 1
+        session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
         observer = None
         if self.watch is not None:
             observer = self.watch(session=session, seed=seed, started=started, transport=hello.transport)
