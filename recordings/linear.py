@@ -6,10 +6,12 @@ Owns the options (every byte is a character, valid UTF-8 or not). Knows no patte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import partial
 from typing import Any, Protocol, cast
 
 import re2
+
+from recordings.late import Late
 
 _re2: Any = re2
 
@@ -44,9 +46,9 @@ def compiled(pattern: bytes) -> Pattern:
     return cast("Pattern", _re2.compile(pattern, _options()))
 
 
-def late(pattern: bytes) -> Callable[[], Pattern]:
-    """What returns a pattern, compiled when it is first asked for: that takes long where none may ever be needed."""
-    return cache(partial(compiled, pattern))
+def compiled_late(pattern: bytes) -> Pattern:
+    """What `compiled` returns, compiled when it is first used. The pattern has to be a valid one."""
+    return cast("Pattern", Late(partial(compiled, pattern)))
 
 
 def escaped(literal: bytes) -> bytes:

@@ -5,19 +5,20 @@ Owns the form of a mark. Knows neither what a secret is nor the key under which 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import TypeAlias
 
+from recordings.late import late
 from recordings.linear import Match, Pattern
 
 Span: TypeAlias = tuple[int, int, bytes]
 """Where something begins and ends, and what is put there."""
 
 MARK = b"[REDACTED:"
-_MARKED = re.compile(rb"\[REDACTED:[a-z]+:[0-9a-f]{8}\]")
-_BETWEEN = re.compile(b"(" + _MARKED.pattern + b")")
+_A_MARK = rb"\[REDACTED:[a-z]+:[0-9a-f]{8}\]"
+_MARKED = late(_A_MARK)
+_BETWEEN = late(b"(" + _A_MARK + b")")
 _PUBLIC = b"[REDACTED]"
 
 

@@ -6,9 +6,10 @@ names only, never at values.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
+
+from recordings.late import late
 
 
 def set_of(words: str) -> frozenset[str]:
@@ -39,7 +40,7 @@ _AFTER = set_of(
     "server servers policy consent ttl expiry expires expiration format required supported methods "
     "algorithm algorithms scope scopes index position offset kind rate enabled domain modifier modifiers"
 )
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PART = late(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 STEMS = (
     rb"(?i:token|authorization|cookie|passw|secret|credential|bearer"
@@ -95,7 +96,7 @@ class Names:
         own = [_SIGN.join(letter.encode() for letter in key) for key in sorted(self._keys)]
         self.stems = rb"(?:" + rb"|".join((STEMS, *(rb"(?i:" + stem + rb")" for stem in own))) + rb")"
         """A pattern that is found in every name that `is_secret` affirms, and in some others."""
-        self._stem = re.compile(self.stems.decode())
+        self._stem = late(self.stems.decode())
         self.is_secret = lru_cache(maxsize=4096)(self._is_secret)
         """Whether the value under a name is to be redacted."""
 

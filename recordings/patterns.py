@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
+from recordings.late import late
 from recordings.linear import Match, compiled, escaped
 
 SHORTEST_KNOWN = 6
@@ -120,8 +121,8 @@ def _anchor(pattern: str) -> str | None:
     return None
 
 
-_LITERAL = re.compile(r"\\Q.*?(?:\\E|$)", re.DOTALL)
-_ATOM = re.compile(r"\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]|.", re.DOTALL)
+_LITERAL = late(r"\\Q.*?(?:\\E|$)", re.DOTALL)
+_ATOM = late(r"\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]|.", re.DOTALL)
 
 
 HARMLESS = (

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from recordings.frame import NO_BODY, Frame
-from recordings.linear import Match, Pattern, any_of, compiled, escaped, late
+from recordings.late import late
+from recordings.linear import Match, Pattern, any_of, compiled, compiled_late, escaped
 from recordings.marks import MARK, Span, is_marked, mark_of, spliced, spliced_between, unmarked
 from recordings.names import SAID_OPENLY, SCHEMA_WORDS, Names
 from recordings.patterns import (
@@ -32,6 +34,8 @@ from recordings.patterns import (
 )
 from recordings.scanner import halt, scanner
 from recordings.tokens import (
+    A_SCALAR,
+    A_STRING,
     COLON,
     NUMBER,
     SCALAR,
@@ -49,14 +53,12 @@ __all__ = ["Redactor", "unmarked"]
 
 _DEEPEST = 8
 """JSON inside strings inside JSON is followed so far down; further in, its text is searched."""
-_COMMA = re.compile(rb'\s*,\s*(?=")')
-_NAMING = re.compile(rb'"(?:name|key|header|field|variable)"\s*:$')
-_VALUE_AFTER = re.compile(rb'\s*,\s*"value"\s*:\s*')
-_VALUE_BEFORE = re.compile(
-    rb'"value"\s*:\s*(' + STRING.pattern + rb"|" + SCALAR.pattern + rb')\s*,\s*"[a-z]+"\s*:$', re.DOTALL
-)
-_SCHEMA_VALUE = re.compile(rb'"(?:default|examples?|value)"\s*:\s*')
-_DIGIT = re.compile(rb"[0-9]")
+_COMMA = late(rb'\s*,\s*(?=")')
+_NAMING = late(rb'"(?:name|key|header|field|variable)"\s*:$')
+_VALUE_AFTER = late(rb'\s*,\s*"value"\s*:\s*')
+_VALUE_BEFORE = late(rb'"value"\s*:\s*(' + A_STRING + rb"|" + A_SCALAR + rb')\s*,\s*"[a-z]+"\s*:$', re.DOTALL)
+_SCHEMA_VALUE = late(rb'"(?:default|examples?|value)"\s*:\s*')
+_DIGIT = late(rb"[0-9]")
 _MARK = MARK.decode()
 _string = msgspec.json.Decoder(str)
 
@@ -85,17 +87,17 @@ class Redactor:
         self._key = key
         self._names = Names(keys, allow_keys)
         self._known: dict[bytes, bytes] = {}
-        self._loose: dict[bytes, tuple[Callable[[], Pattern], bytes]] = {}
-        self._shapes = [(shape, late(shape.pattern)) for shape in SHAPES]
+        self._loose: dict[bytes, tuple[Pattern, bytes]] = {}
+        self._shapes = [(shape, compiled_late(shape.pattern)) for shape in SHAPES]
         own = [pattern.encode() for pattern in patterns]
         self._own = [compiled(pattern) for pattern in own]
         # What is escaped in a string may match only once it is not.
         self._own_sources = (*own, rb"\\") if own else ()
         self._own_match = any_of(self._own_sources)
-        self._in_text = late(in_text(self._names.stems))
-        self._flag = late(flag(self._names.stems))
+        self._in_text = compiled_late(in_text(self._names.stems))
+        self._flag = compiled_late(flag(self._names.stems))
         self._prefilter = prefilter(self._names.stems)
-        self._harmless = tuple(name for name in HARMLESS if not self._names.is_secret(name.decode()))
+        self._set_aside = cache(self._harmless)
         self.counts: Counter[str] = Counter()
         """How often each class was found; never a value."""
         self.generation = 0
@@ -113,17 +115,17 @@ class Redactor:
                 known.update(dict.fromkeys(forms_of(secret), plain))
                 loose = escaped_form(secret)
                 if loose is not None:
-                    loose_forms[loose] = (late(loose), plain)
+                    loose_forms[loose] = (compiled_late(loose), plain)
         self._known, self._loose = known, loose_forms
         # Longest first: a form that contains another one is to be taken whole.
         literals = sorted(self._known, key=len, reverse=True)
         pattern = b"|".join([*self._loose, *(escaped(literal) for literal in literals)])
-        self._literal = late(b"(" + pattern + b")") if literals else None
+        self._literal = compiled_late(b"(" + pattern + b")") if literals else None
         telling = (*(shape.pattern for shape in SHAPES), *self._prefilter)
         sure = (*([pattern] if literals else []), *self._own_sources)
         # A project's own patterns may begin anywhere, so they are looked for in each string by itself.
         near = (*telling, *([pattern] if literals else []))
-        self._anywhere = late(b"|".join(b"(?:" + each + b")" for each in near))
+        self._anywhere = compiled_late(b"|".join(b"(?:" + each + b")" for each in near))
         self._every = any_of((*telling, *sure))
         self.hints = self._every
         """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
@@ -170,10 +172,13 @@ class Redactor:
             return False
         if not self._sure.isdisjoint(found):
             return True
-        for name in self._harmless:
+        for name in self._set_aside():
             if name in data:
                 data = data.replace(name, b"")
         return bool(hints(data))
+
+    def _harmless(self) -> tuple[bytes, ...]:
+        return tuple(name for name in HARMLESS if not self._names.is_secret(name.decode()))
 
     def body(self, data: bytes) -> bytes:
         """A JSON body without its secrets: the same object where there are none."""
@@ -237,20 +242,20 @@ class Redactor:
         if depth < _DEEPEST and data.lstrip()[:1] in (b"{", b"[") and is_json(data):
             return self._splice(data, depth + 1)
         if self._literal is not None:
-            data = spliced(data, self._literal(), self._known_span)
+            data = spliced(data, self._literal, self._known_span)
         for shape, pattern in self._shapes:
-            data = spliced(data, pattern(), lambda match, shape=shape: self._shape_span(match, shape))
+            data = spliced(data, pattern, lambda match, shape=shape: self._shape_span(match, shape))
         for pattern in self._own:
             data = spliced_between(data, pattern, lambda match, p=pattern: self._own_span(match, p))
-        data = spliced(data, self._flag(), self._flag_span)
-        return spliced(data, self._in_text(), self._named_span)
+        data = spliced(data, self._flag, self._flag_span)
+        return spliced(data, self._in_text, self._named_span)
 
     def _known_span(self, match: Match) -> Span | None:
         start, end = match.span(1)
         form = match.group(1)
         plain = self._known.get(form)
         if plain is None:
-            plain = next(plain for pattern, plain in self._loose.values() if pattern().search(form))
+            plain = next(plain for pattern, plain in self._loose.values() if pattern.search(form))
         return start, end, self.mark("known", plain)
 
     def _shape_span(self, match: Match, shape: Shape) -> Span | None:
@@ -328,8 +333,7 @@ class Redactor:
     def _named_or_shaped(self, data: bytes, depth: int) -> bytes:
         out: list[bytes] = []
         copied = at = 0
-        anywhere = self._anywhere()
-        while (match := anywhere.search(data, at)) is not None:
+        while (match := self._anywhere.search(data, at)) is not None:
             for start, end, new in self._near(data, at, match.start() + 1, depth):
                 if start >= copied and new != data[start:end]:
                     out += (data[copied:start], new)
@@ -452,6 +456,6 @@ class Redactor:
         return token
 
     def _is_known(self, number: bytes) -> bool:
-        if self._literal is not None and self._literal().search(number):
+        if self._literal is not None and self._literal.search(number):
             return True
         return any(match.group() for pattern in self._own for match in pattern.finditer(number))

@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from recordings.late import late
+
 Scan: TypeAlias = Callable[[bytes, Callable[..., bool]], None]
 """Raises where a pattern matches, if it is given `halt`, and also where it could not look."""
 
 _BLANKS = rb"\t\n\f\r "
 r"""What RE2 means by `\s`. To Hyperscan it is one more."""
-_TOKEN = re.compile(
+_TOKEN = late(
     rb"""
       (?P<blank> \\s )
     | (?P<class> \[ \^? (?: \\[^A-Za-z0-9] | \\[nrtfs] | [^\]\\\[] )+ \] )

@@ -9,13 +9,17 @@ import re
 
 import msgspec
 
-STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-SCALAR = re.compile(rb'[^\s{}\[\]:,"]+')
-TOKEN = re.compile(STRING.pattern + rb"|[{}\[\]:,]|" + SCALAR.pattern, re.DOTALL)
-COLON = re.compile(rb"\s*:\s*")
-NUMBER = re.compile(rb"-?[0-9]")
+from recordings.late import late
 
-_BRACKET = re.compile(STRING.pattern + rb"|[{}\[\]]", re.DOTALL)
+A_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+A_SCALAR = rb'[^\s{}\[\]:,"]+'
+STRING = late(A_STRING, re.DOTALL)
+SCALAR = late(A_SCALAR)
+TOKEN = late(A_STRING + rb"|[{}\[\]:,]|" + A_SCALAR, re.DOTALL)
+COLON = late(rb"\s*:\s*")
+NUMBER = late(rb"-?[0-9]")
+
+_BRACKET = late(A_STRING + rb"|[{}\[\]]", re.DOTALL)
 _json = msgspec.json.Decoder(msgspec.Raw)
 _string = msgspec.json.Decoder(str)
 

@@ -6,15 +6,15 @@ Source: MCP 2026-07-28, streamable HTTP, custom headers.
 
 from __future__ import annotations
 
-import re
 from typing import Any, TypeAlias, cast
 
+from recordings.late import late
 from transports.http_headers import encode_value
 
 Path: TypeAlias = tuple[str, ...]
 
 ANNOTATION = "x-mcp-header"
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_TOKEN = late(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 def annotated(schema: Any) -> dict[Path, str]:

@@ -8,13 +8,14 @@ from urllib.parse import urlsplit
 from gateway.config.mistakes import KeyPath, Report, dotted
 from gateway.config.model import CatalogConfig, RedactConfig, ReplayConfig, TcpListen
 from gateway.config.peer import PeerConfig
+from recordings.late import late
 
 _SCHEMES = {
     "http": ("http", "sse"), "https": ("http", "sse"), "ws": ("websocket",), "wss": ("websocket",),
 }  # fmt: skip
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What a peer may be called."""
-HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+HEADER_NAME = late(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 FIRST_MODERN = "2026-07-28"
 
 

@@ -13,9 +13,10 @@ from typing import cast
 
 from gateway.config.mistakes import KeyPath, Report, did_you_mean
 from gateway.config.reading import Field, found
+from recordings.late import late
 
-_VARIABLE = re.compile(r"\$(\$\{)|\$\{([^}:]+)(?::-([^}]*)|:([^}]*))?\}")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_VARIABLE = late(r"\$(\$\{)|\$\{([^}:]+)(?::-([^}]*)|:([^}]*))?\}")
+_WORDS = late(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = frozenset(
     (
         "key",
@@ -41,7 +42,7 @@ _NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 """The working directory of every shell, whatever `pwd` means elsewhere."""
 _PLACES = frozenset(("file", "path", "dir", "directory"))
 """Last words of names that say where a secret lies: `TOKEN_FILE`, which itself is none."""
-_USERINFO = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
+_USERINFO = late(r"://[^/@\s:]*:([^/@\s]+)@")
 _SCHEMES = ("bearer ", "basic ", "token ")
 MIN_GUESSED = 8
 """Shortest value, in characters, that is secret by its name alone: redacting `1` everywhere helps nobody."""

@@ -8,19 +8,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from recordings.late import late
+
 MAX_DIGITS: Final = 8192
 """A longer run of digits outside a string is a number that stalls other readers."""
 
 _TEXT = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-TOKENS = re.compile(_TEXT + rb"|[\[{]|[\]}]", re.DOTALL)
+TOKENS = late(_TEXT + rb"|[\[{]|[\]}]", re.DOTALL)
 """Strings, and brackets outside of them."""
-_NUMBERS = re.compile(_TEXT + rb"|[0-9.]+", re.DOTALL)
+_NUMBERS = late(_TEXT + rb"|[0-9.]+", re.DOTALL)
 LIST: Final = ord("[")
 """Bytes that are asked for as a number are found in a third of the time."""
 _BUT_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _AS_LISTS: Final = bytes.maketrans(b"{}", b"[]")
 _EVERY: Final = 256
-_DIGITS: Final = re.compile(rb"[0-9.]{%d}" % (MAX_DIGITS // _EVERY))
+_DIGITS: Final = late(rb"[0-9.]{%d}" % (MAX_DIGITS // _EVERY))
 
 
 def is_deep(data: bytes, most: int) -> bool:

@@ -6,7 +6,6 @@ A hop is a channel of whole JSON-RPC messages, named `<kind>:<name>`: `lsp:ty`, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
@@ -14,13 +13,14 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from gateway.protocol import jsonrpc
+from recordings.late import late
 
 NOTIFICATION: Final = "notifications/io.tieline/hop"
 ENVIRON: Final = "TIELINE_HOPS"
 """The variable in which a peer that is started hears what is wanted of it; nothing is where it is absent."""
 Mode: TypeAlias = Literal["record", "play"]
 """`record`: tell what crosses. `play`: open nothing, tell what would be said, and take what comes for the answers."""
-NAME: Final = re.compile(r"[a-z]{1,16}:[A-Za-z0-9_.-]{1,64}")
+NAME: Final = late(r"[a-z]{1,16}:[A-Za-z0-9_.-]{1,64}")
 START: Final = "io.tieline/start"
 """The request that stands for opening a service: its answer says whether that went, and why not."""
 PIECE_BYTES: Final = 128 * 1024
