@@ -265,6 +265,8 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         # Reading, sealing and opening recordings.
         "recordings.reader", "recordings.sealing", "recordings.survey", "recordings.columns", "recordings.blobs",
         "recordings.lookup", "zstandard",
+        # What packs archives, makes temporary files, finds programs, has its own randomness, or reads JSON again.
+        "shutil", "tempfile", "random", "secrets", "hmac", "json", "zlib", "bz2", "lzma", "importlib.util",
         # What writes source and has it compiled, for each class: the start defines structs.
         "dataclasses",
         # Mistakes, reloads, and what is told of them.
