@@ -24,7 +24,6 @@ from gateway.calls.acceptance import Acceptance
 from gateway.calls.accepted import AcceptedError, visible
 from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
-from gateway.calls.turned_away import TurnedAway
 from gateway.config.mistakes import ConfigError, Mistake
 from gateway.config.model import Config, Dialect, TcpListen, WebSocketListen
 from gateway.config.options import ServeOptions
@@ -247,6 +246,8 @@ class Gateway:
         try:
             core = self.exchange.accept(link, hello)
         except OverflowError as fault:
+            from gateway.calls.turned_away import TurnedAway
+
             return TurnedAway(link, self.world, str(fault), is_ending=self.exchange.is_draining)
         if isinstance(link, LineLink):
             link.on_eof = core.sent_all

@@ -18,6 +18,7 @@ from msgspec import field
 
 from recordings.errors import DamagedError
 from recordings.frame import BLOB_BYTES, NO_BODY, Blob, Frame
+from recordings.late import late_decoder
 from recordings.tokens import is_json
 
 BLOCK_BYTES = 256 * 1024
@@ -30,7 +31,7 @@ _NEVER = 1 << 63
 _ALWAYS = -1
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Frame)
+_decoder = late_decoder(Frame)
 crc32c = cast("Callable[[bytes], int]", google_crc32c.value)  # pyright: ignore[reportUnknownMemberType]
 
 

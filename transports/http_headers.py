@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from typing import Final
 
 SESSION: Final = "mcp-session-id"
@@ -29,8 +28,8 @@ FIRST_SESSIONLESS: Final = "2026-07-28"
 PRIVATE: Final = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
 """Headers that never leave a transport."""
 
-_PLAIN = re.compile(r"[\x20-\x7e]*")
-_WRAPPED = re.compile(r"=\?base64\?(.*)\?=")
+_OPEN: Final = "=?base64?"
+_CLOSE: Final = "?="
 
 
 def keeps_sessions(version: str | None) -> bool:
@@ -47,10 +46,17 @@ def encode_value(value: str) -> str:
     Printable ASCII without white space at its ends stays as it is; everything else, and what looks like the
     encoded form, becomes `=?base64?…?=` over its UTF-8. A lone surrogate becomes `?`.
     """
-    if _PLAIN.fullmatch(value) and value == value.strip() and not _WRAPPED.fullmatch(value):
+    if value.isascii() and value.isprintable() and value == value.strip() and _packed(value) is None:
         return value
     packed = base64.b64encode(value.encode("utf-8", "replace")).decode("ascii")
-    return f"=?base64?{packed}?="
+    return f"{_OPEN}{packed}{_CLOSE}"
+
+
+def _packed(value: str) -> str | None:
+    """What stands in the encoded form; None where a value has another one."""
+    if not (value.startswith(_OPEN) and value.endswith(_CLOSE)) or len(value) < len(_OPEN + _CLOSE):
+        return None
+    return None if "\n" in value else value[len(_OPEN) : -len(_CLOSE)]
 
 
 def decode_value(value: str) -> str | None:
@@ -60,10 +66,9 @@ def decode_value(value: str) -> str | None:
     headers with one meaning are one header.
     """
     value = value.strip(" \t")
-    wrapped = _WRAPPED.fullmatch(value)
-    if wrapped is None:
+    packed = _packed(value)
+    if packed is None:
         return value
-    packed = wrapped.group(1)
     try:
         plain = base64.b64decode(packed, validate=True)
         if base64.b64encode(plain).decode("ascii") != packed:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.calls.accepted import Accepted, Verdict, fingerprint, visible
-from gateway.protocol.canonical import NotCanonicalError
 
 if TYPE_CHECKING:
     from gateway.config.model import Config
@@ -59,6 +58,8 @@ class Acceptance:
         known = self._accepted.peers.get(peer)
         if pin is None and known is None:
             return None
+        from gateway.protocol.canonical import NotCanonicalError
+
         try:
             found = fingerprint(_definition.decode(definition))
         except (msgspec.MsgspecError, NotCanonicalError):

@@ -7,13 +7,10 @@ file. Pure.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
-
-from gateway.protocol.canonical import canonical
 
 Definition: TypeAlias = dict[str, Any]
 """A tool as `tools/list` gives it, decoded."""
@@ -69,8 +66,12 @@ def fingerprint(definition: Mapping[str, Any]) -> str:
     Raises:
         NotCanonicalError: If it holds a number that is not finite.
     """
+    from hashlib import sha256
+
+    from gateway.protocol.canonical import canonical
+
     shown = {key: value for key, value in definition.items() if key not in _IGNORED}
-    return hashlib.sha256(canonical(shown)).hexdigest()
+    return sha256(canonical(shown)).hexdigest()
 
 
 def compare(accepted: Accepted, peer: str, offered: Iterable[Definition]) -> list[Difference]:

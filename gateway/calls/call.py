@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from gateway.calls.declared import declares
 from gateway.protocol.errors import Fault
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ class Call(msgspec.Struct, eq=False):
 
     def can(self, method: str, params: bytes) -> bool:
         """Whether a modern core's request says that the core can be asked this."""
+        from gateway.calls.declared import declares
+
         capabilities = msgspec.json.decode(self.capabilities or b"{}", type=dict[str, Any])
         return declares(capabilities, method, params) is True
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, field
 
-from gateway.calls import param_headers
 from gateway.calls.accepted import Verdict
 from gateway.calls.listing import Item, fits, read_members, read_page
 from gateway.calls.odd_names import confusable, odd
 from gateway.protocol import mcp
+from recordings.late import late_decoder
 
 if TYPE_CHECKING:
     from gateway.calls.results import Results
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _NAMED = ("tools/list", "prompts/list")
 """Lists whose items are renamed and prefixed; those of the others are told apart by URI."""
-_ANNOTATION = param_headers.ANNOTATION.encode()
+_ANNOTATION = b"x-mcp-header"
+"""`param_headers.ANNOTATION`, without which none of it is loaded."""
 _OUTPUT = b'"outputSchema"'
 MOST_TOLD = 1000
 """Sentences that are remembered as told; a peer whose list always changes is told of again."""
@@ -53,7 +54,7 @@ class _Tool(msgspec.Struct):
     schema: Any = msgspec.field(name="inputSchema", default=None)
 
 
-_read_tool: msgspec.json.Decoder[_Tool] = msgspec.json.Decoder(_Tool)
+_read_tool = late_decoder(_Tool)
 
 
 class _Kind(msgspec.Struct):
@@ -175,21 +176,23 @@ class Catalog:
         if self._results is not None:
             self._results.learn(peer, raw)
         if _ANNOTATION in bytes(raw):
+            from gateway.calls.param_headers import annotated
+
             with suppress(msgspec.DecodeError):
                 tool = _read_tool.decode(raw)
                 self._headers.pop((peer, tool.name), None)
                 if len(self._headers) >= MOST_ANNOTATED:
                     del self._headers[next(iter(self._headers))]
-                self._headers[(peer, tool.name)] = param_headers.annotated(tool.schema)
+                self._headers[(peer, tool.name)] = annotated(tool.schema)
 
     def header_params(self, peer: str, tool: str, params: bytes) -> tuple[tuple[str, str], ...]:
         """Return the `Mcp-Param-*` headers of a call, from what the tool's schema asks for."""
         tokens = self._headers.get((peer, tool))
         if not tokens:
             return ()
-        return param_headers.headers(
-            tokens, msgspec.json.decode(params, type=dict[str, Any]).get("arguments")
-        )
+        from gateway.calls.param_headers import headers
+
+        return headers(tokens, msgspec.json.decode(params, type=dict[str, Any]).get("arguments"))
 
     def items(self, method: str) -> list[Item]:
         """Return what is offered, for cores to be told: in the order of the configuration and then of each peer."""

@@ -12,7 +12,6 @@ import msgspec
 
 from gateway.calls.call import Call, Reply
 from gateway.calls.concern import LISTEN
-from gateway.calls.declared import declares
 from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
 from gateway.calls.straight import go_together
@@ -266,6 +265,8 @@ class Core:
 
     def can(self, method: str, params: bytes) -> bool:
         """Whether the core declared what a server needs to ask this."""
+        from gateway.calls.declared import declares
+
         return declares(self.capabilities, method, params) is not False
 
     def become_legacy(self, params: bytes) -> None:

@@ -56,6 +56,9 @@ class _Hop:
 class Hops:
     """The services behind one peer."""
 
+    method = hops.NOTIFICATION
+    """Of the notifications that `crossed` takes."""
+
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._hops: dict[str, _Hop] = {}

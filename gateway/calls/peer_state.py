@@ -26,7 +26,6 @@ from gateway.calls.faults import (
     transport_fault,
 )
 from gateway.calls.flood import Flood
-from gateway.calls.hops import Hops
 from gateway.calls.pi import words
 from gateway.calls.registered import Registered, joined, split
 from gateway.calls.straight import come_together, comes_straight
@@ -34,12 +33,12 @@ from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.bounds import is_deep
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unkept, unrecorded
-from gateway.protocol.hops import NOTIFICATION
 from gateway.protocol.jsonrpc import BadMessage, Envelope
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.asks import PeerAsk
+    from gateway.calls.hops import Hops
     from gateway.calls.ports import Host, Tap
     from gateway.calls.session import Session
     from gateway.config.peer import PeerConfig
@@ -139,8 +138,12 @@ class Peer:
         self.is_full = False
         self.flood = Flood(self)
         self.damage = Damage(self)
-        self.hops = Hops(self) if config.hops else None
+        self.hops: Hops | None = None
         """The services behind it, where what it says to them is recorded."""
+        if config.hops:
+            from gateway.calls.hops import Hops
+
+            self.hops = Hops(self)
 
     @property
     def is_modern(self) -> bool:
@@ -505,7 +508,7 @@ class Peer:
     def _said(self, data: bytes, envelope: Envelope, origin: Origin | None, kind: str) -> None:
         """A request or notification of the peer's own: to the session that it is about, or to all."""
         if kind == "notification":
-            if self.hops is not None and envelope.method == NOTIFICATION:
+            if self.hops is not None and envelope.method == self.hops.method:
                 self.hops.crossed(envelope)
                 return
             if self.flood.drops(envelope.method, data):

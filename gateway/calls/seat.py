@@ -10,7 +10,6 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from gateway.calls.declared import can_be_asked
 from gateway.calls.handshake import era_of
 from gateway.calls.peer_state import Client, Peer
 from gateway.calls.request import Request, client_of, read_meta
@@ -99,7 +98,11 @@ class Seat:
             return peers[0]
         client = self._client(request)
         may_wait = core.hello.ephemeral and request.method in mcp.INPUT_REQUIRED
-        if not may_wait or not can_be_asked(client.capabilities):
+        if may_wait:
+            from gateway.calls.declared import can_be_asked
+
+            may_wait = can_be_asked(client.capabilities)
+        if not may_wait:
             return self._any(session, client)
         return self._alone(session, client, request.method, name) or self._queue_for(client)
 

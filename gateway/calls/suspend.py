@@ -16,6 +16,7 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.core_state import mcp_token
 from gateway.calls.request import Request, bad_params
 from gateway.protocol import jsonrpc, mcp
+from recordings.late import late_decoder
 
 if TYPE_CHECKING:
     from gateway.calls.asks import Asks, PeerAsk
@@ -38,7 +39,7 @@ class _KeyParams(msgspec.Struct):
     meta: _KeyMeta = msgspec.field(name="_meta", default_factory=_KeyMeta)
 
 
-_read_key: msgspec.json.Decoder[_KeyParams] = msgspec.json.Decoder(_KeyParams)
+_read_key = late_decoder(_KeyParams)
 
 
 class Suspended:

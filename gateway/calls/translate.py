@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import RESOURCE_NOT_FOUND
+from recordings.late import late_decoder
 
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.Encoder().encode
@@ -40,7 +41,7 @@ class Retry(msgspec.Struct):
     state: str | None = msgspec.field(name="requestState", default=None)
 
 
-read_retry: msgspec.json.Decoder[Retry] = msgspec.json.Decoder(Retry)
+read_retry = late_decoder(Retry)
 
 
 def members(data: bytes) -> dict[str, Raw]:

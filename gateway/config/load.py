@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
@@ -39,7 +40,7 @@ def load(path: Path, *, environ: Mapping[str, str] = os.environ) -> Config:
         ConfigError: With every mistake in it; also when it cannot be read at all.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = path.read_bytes().removeprefix(BOM_UTF8).decode()
     except OSError as error:
         raise ConfigError([Mistake(str(path), None, "", f"cannot be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:

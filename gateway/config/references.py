@@ -60,7 +60,7 @@ def looks_secret(name: str) -> bool:
 
 def secrets_in(name: str, value: str) -> set[str]:
     """Return what of a literal value is secret, judged by its name and by passwords in URLs."""
-    secrets = set(_USERINFO.findall(value))
+    secrets = set(_USERINFO.findall(value)) if "://" in value else set[str]()
     if looks_secret(name) and len(value) >= MIN_GUESSED:
         secrets |= {value, _without_scheme(value)}
     return secrets
@@ -133,7 +133,9 @@ class Resolver:
     def _text(self, text: str, name: str, path: KeyPath) -> str:
         if self._skips(path):
             return text
-        full = _VARIABLE.sub(lambda match: self._variable(match, name, path), text)
+        full = text
+        if "$" in text:
+            full = _VARIABLE.sub(lambda match: self._variable(match, name, path), text)
         self._secrets |= secrets_in(name, full)
         return full
 

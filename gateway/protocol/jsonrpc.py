@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from gateway.protocol.bounds import LIST, MAX_DIGITS, TOKENS, has_endless_number, is_deep
+from recordings.late import late_decoder
 
 Id: TypeAlias = int | str
 """A request id. Integers and strings are different ids: `9` is not `"9"`."""
@@ -107,7 +108,7 @@ class _Answer(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 _read_strict = msgspec.json.Decoder(Envelope).decode
 _read_call = msgspec.json.Decoder(_Call).decode
 _read_answer = msgspec.json.Decoder(_Answer).decode
-_loose: msgspec.json.Decoder[_Loose] = msgspec.json.Decoder(_Loose)
+_loose = late_decoder(_Loose)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.Encoder().encode
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from transports.base import Limits, Link, Receiver
-from transports.unix import connect_unix
-
 if TYPE_CHECKING:
     from gateway.config.peer import PeerConfig
     from gateway.runtime.world import World
+    from transports.base import Limits, Link, Receiver
 
 
 async def dial(world: World, name: str, config: PeerConfig, receiver: Receiver, limits: Limits) -> Link:
@@ -23,6 +21,8 @@ async def dial(world: World, name: str, config: PeerConfig, receiver: Receiver, 
         TransportError: if it cannot be opened. Over HTTP nothing is opened before the first message.
     """
     if config.kind == "unix":
+        from transports.unix import connect_unix
+
         return await connect_unix(config.unix or "", receiver, limits=limits)
     if config.kind == "websocket":
         from transports.ws_client import connect_websocket

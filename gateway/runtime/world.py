@@ -22,17 +22,14 @@ import msgspec
 from gateway import __version__
 from gateway.calls.call import Call
 from gateway.calls.peer_state import Peer
-from gateway.calls.ports import Tap
 from gateway.config.model import Config
 from gateway.config.peer import OAuthConfig, PeerConfig
 from gateway.config.places import sessions_dir, state_dir, usual_roots
 from gateway.config.recorded import settings_of
 from gateway.protocol import mcp
 from gateway.runtime.connection import Connection
-from gateway.runtime.observed import ObservedTap, Watch
 from gateway.runtime.peer_news import PeerNews
 from gateway.runtime.redactor import make_redactor
-from gateway.runtime.refusing import RefusingTap
 from gateway.runtime.spawning import spec_of
 from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.runtime.warm import Warm
@@ -43,13 +40,14 @@ from transports.base import Hello
 
 if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
-    from gateway.calls.ports import Authority, Keeper, Served, Terminal
+    from gateway.calls.ports import Authority, Keeper, Served, Tap, Terminal
     from gateway.calls.session import Session
     from gateway.runtime.ahead import Ahead
     from gateway.runtime.host.authority import Authorities
     from gateway.runtime.host.identity import Programs
     from gateway.runtime.host.serving import Desk
     from gateway.runtime.oauth import PeerAuth
+    from gateway.runtime.observed import Watch
     from gateway.runtime.terminal import TerminalScreen
 
 STOP_S = 8.0
@@ -283,8 +281,14 @@ class World:
             elif self.config.record.on_write_error == "serve":
                 tap = NullTap(on_close=ended)
             else:
+                from gateway.runtime.refusing import RefusingTap
+
                 tap = RefusingTap(on_close=ended)
-        return ObservedTap(tap, observer) if observer is not None else tap
+        if observer is None:
+            return tap
+        from gateway.runtime.observed import ObservedTap
+
+        return ObservedTap(tap, observer)
 
     def _begin(self, hello: Hello, session: str, started: int, seed: int) -> Recorder | None:
         """Begin a recording; None where that is impossible."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,3 +47,18 @@ def test_white_space_around_a_value_is_no_part_of_it() -> None:
 )
 def test_sessions_end_with_the_revision_of_july_2026(version: str | None, keeps: bool) -> None:
     assert names.keeps_sessions(version) is keeps
+
+
+_PARTS = st.sampled_from(["=?base64?", "?=", "=", "?", "base64", "YQ==", "\n", " ", "\x7f", "é", "~", "a"])
+
+
+@given(st.lists(_PARTS, max_size=6).map("".join))
+def test_what_is_written_as_it_is_and_what_counts_as_wrapped_are_what_patterns_say(value: str) -> None:
+    plain, wrapped = re.fullmatch(r"[\x20-\x7e]*", value), re.fullmatch(r"=\?base64\?(.*)\?=", value)
+    stays = plain is not None and value == value.strip() and wrapped is None
+    assert (names.encode_value(value) == value) is stays
+    inner = re.fullmatch(r"=\?base64\?(.*)\?=", value.strip(" \t"))
+    if inner is None:
+        assert names.decode_value(value) == value.strip(" \t")
+    else:
+        assert names.decode_value(value) == ("a" if inner[1] == "YQ==" else None if inner[1] else "")

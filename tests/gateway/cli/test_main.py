@@ -269,6 +269,9 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         "shutil", "tempfile", "random", "secrets", "hmac", "json", "zlib", "bz2", "lzma", "importlib.util",
         # What writes source and has it compiled, for each class: the start defines structs.
         "dataclasses",
+        # What is refused, not shown to a person, or not there at all in most sessions.
+        "gateway.calls.turned_away", "gateway.runtime.refusing", "gateway.calls.declared", "unicodedata",
+        "gateway.protocol.canonical", "gateway.calls.ports", "gateway.sessions.files",
         # Mistakes, reloads, and what is told of them.
         "difflib", "gateway.config.lines", "tomllib", "gateway.runtime.control",
         "gateway.config.diff", "gateway.runtime.health", "gateway.runtime.reports", "gateway.runtime.trial",
@@ -276,11 +279,30 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         "http", "http.client", "httpx2", "websockets", "picows", "gateway.runtime.http_front", "transports.ws_link",
         "gateway.runtime.pi_core_link", "gateway.runtime.oauth",
         # What only is there where the configuration asks for it.
+        "gateway.calls.hops", "gateway.runtime.observed", "gateway.calls.param_headers", "transports.unix",
         "opentelemetry", "gateway.telemetry.hub", "gateway.policy", "gateway.hooks", "gateway.replay", "sqlite3",
         "jsonschema", "yaml", "typer", "rich", "mcp", "keyring", "watchfiles", "multiprocessing", "email",
     }  # fmt: skip
 
     assert sorted(for_later & set(done.stdout.split())) == []
+
+
+def test_after_a_plain_start_every_module_can_be_loaded() -> None:
+    program = (
+        "import sys, pkgutil, importlib, gateway.cli.run, gateway.serve, gateway.runtime.upkeep\n"
+        "import recordings, transports\n"
+        "for package in (gateway, recordings, transports):\n"
+        "    for found in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        if found.name != 'gateway.bench.extension':\n"  # a program, which takes arguments
+        "            importlib.import_module(found.name)\n"
+        "print(len(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.stderr == ""
+    assert int(done.stdout) > 500
 
 
 def test_every_module_with_commands_is_a_family_and_tested_here() -> None:
