@@ -13,6 +13,7 @@ import dis
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +25,9 @@ ROOT = Path(__file__).parents[1]
 OURS = tuple(str(ROOT / name) for name in ("gateway", "transports", "recordings"))
 WARM_UP = 128
 RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
+ASKED = "tool_call"
+ANSWER = b'{"id":"g%d","version":"1.0","type":"event_hook","payload":{"event":"tool_call","data":%b}}\n'
+CHANGED = b'{"result":{"input":{"text":"changed"}}}'
 
 
 class Counts:
@@ -55,27 +59,39 @@ class Counts:
         return count
 
 
-async def counted(calls: int, in_flight: int, size: int) -> Counts:
-    """Play so many calls and count what they take; the first ones are not counted."""
+async def counted(
+    calls: int, in_flight: int, size: int, hooks: Sequence[str] = (), answer: bytes = b"{}"
+) -> Counts:
+    """Play so many calls and count what they take; the first ones are not counted.
+
+    `hooks` names the event of each extension; one that is asked about calls gives `answer`.
+    """
     counts = Counts()
     inner, text = call_of(size), b"x" * max(1, size - len(RESULT) - 4)
     with tempfile.TemporaryDirectory(prefix="tieline-hotpath-") as name:
-        rig = Rig(Path(name) / "recording")
+        rig = Rig(Path(name) / "recording", hooks)
         await rig.greet()
+        ours = 3 if hooks else 2
         warm_up = WARM_UP - WARM_UP % in_flight
         for first in range(1, warm_up + calls + 1, in_flight):
             numbers = range(first, first + in_flight)
             asked = b"".join(request(number, inner) + b"\n" for number in numbers)
-            # The gateway has greeted the peer under its first id.
-            answers = b"".join(RESULT % (number + 1, text) + b"\n" for number in numbers)
+            # The gateway has greeted the peer under its first id, and asked for its list, with extensions, before.
+            answers = b"".join(RESULT % (number + ours - 1, text) + b"\n" for number in numbers)
+            decided = b"".join(ANSWER % (number, answer) for number in numbers)
             if first > warm_up:
                 sys.settrace(counts.enter)
             rig.core.put(asked)
             await rig.settle()
+            for extension, event in zip(rig.extensions, hooks, strict=True):
+                if event == ASKED:
+                    extension.put(decided)
+                    await rig.settle()
             rig.peer.put(answers)
             await rig.settle()
             sys.settrace(None)
-            rig.peer.take()
+            for end in (rig.peer, *rig.extensions):
+                end.take()
             if rig.core.take().count(b"\n") != in_flight:
                 raise AssertionError("a call was not answered")
         await rig.close()
@@ -89,10 +105,15 @@ def main() -> int:
     parser.add_argument("--in-flight", type=int, default=1, help="calls that come in one piece")
     parser.add_argument("--calls", type=int, default=256, help="calls that are counted")
     parser.add_argument("--most", type=int, default=25, help="functions that are shown")
+    parser.add_argument("--asked", type=int, default=0, help="extensions that are asked about every call")
+    parser.add_argument("--past", type=int, default=0, help="extensions that have a hook for something else")
+    parser.add_argument("--changes", action="store_true", help="they change the call, in place of no opinion")
     options = parser.parse_args()
     in_flight: int = options.in_flight
+    hooks = [ASKED] * options.asked + ["turn_end"] * options.past
+    answer = CHANGED if options.changes else b"{}"
     calls: int = options.calls - options.calls % in_flight
-    counts = asyncio.run(counted(calls, in_flight, options.size))
+    counts = asyncio.run(counted(calls, in_flight, options.size, hooks, answer))
     print(
         f"{options.size} B, {in_flight} in flight: {counts.codes.total() / calls:.0f} bytecodes a call, "
         f"{counts.calls.total() / calls:.0f} of them calls, {counts.entered.total() / calls:.0f} of those to us"

@@ -1,22 +1,32 @@
 """A whole gateway between pipes in one thread: links, exchange, tap, recorder and redactor, but no process.
 
-Owns the two ends that a script plays, the core's and the peer's. What comes of a script is the same every time, but
-for the times in the frames.
+Owns the ends that a script plays: the core's, the peer's and, if wanted, those of extensions. What comes of a script is
+the same every time, but for the times in the frames.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gateway.calls.call import Call
 from gateway.calls.exchange import Exchange
 from gateway.calls.peer_state import Peer
+from gateway.calls.ports import Authority
+from gateway.calls.session import Session
+from gateway.config.extensions import ExtensionsConfig
 from gateway.config.load import for_one_peer
+from gateway.config.model import Config
+from gateway.config.peer import PeerConfig
+from gateway.replay.staged_calls import StagedCalls
+from gateway.runtime.host.session_keeper import NoKeeper
+from gateway.runtime.pi_link import PiLink
 from gateway.runtime.tap import RecordingTap
+from gateway.sessions.files import Beginning
 from recordings.header import Header
 from recordings.redaction import Redactor
 from recordings.store import Recorder
@@ -32,6 +42,12 @@ CAPABILITIES = (
 HELLO = (
     b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
     b'"clientInfo":{"name":"rig","version":"1"}}}\n'
+)
+LIST = b'{"jsonrpc":"2.0","id":"list","method":"tools/list"}\n'
+TOOLS = b'{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}'
+REGISTER = (
+    b'{"id":"r","version":"1.0","type":"register","payload":{"name":"%b","version":"1","api_version":"1.0",'
+    b'"event_hooks":["%b"]}}\n'
 )
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 
@@ -65,6 +81,14 @@ class End:
         os.close(self._writes)
 
 
+class _Hears:
+    """What `PiLink` tells: the peer, as a life of it has that."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.message, self.stray, self.failed = peer.message, peer.stray, peer.failed
+        self.writable, self.closed, self.answered = peer.writable, peer.closed, peer.hook_answered
+
+
 class _Host:
     """The world of a rig: one peer at the other end of two pipes, and a recording of the session."""
 
@@ -83,6 +107,17 @@ class _Host:
     def tap(self, hello: Hello) -> RecordingTap:
         del hello
         return self._rig.tap
+
+    def keeper(self, session: Session, peer: Peer) -> NoKeeper:
+        del session, peer
+        return NoKeeper(Beginning(seed="rig", at_ms=0, cwd="/rig", directory=""), bytes)
+
+    def authority(self, session: Session) -> Authority:
+        del session
+        return StagedCalls(self._rig.exchange.config, lambda _: None).authority()
+
+    def terminal(self, session: Session) -> None:
+        del session
 
     def mint(self) -> str:
         return "0" * 32
@@ -104,7 +139,8 @@ class _Host:
 class Rig:
     """The gateway, its core's end and its peer's. Make it, and use it, on a loop."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, hooks: Sequence[str] = ()) -> None:
+        """`hooks` names the event that each extension has a hook for."""
         self.redactor = Redactor(KEY, known=[SECRET])
         self.recorder = Recorder(
             directory, header=Header(session="rig"), redactor=self.redactor, durability="os"
@@ -112,22 +148,40 @@ class Rig:
         self.tap = RecordingTap(self.recorder, on_refusal=_raise, on_close=lambda _: None, began=0)
         (from_core, to_gateway), (from_gateway, to_core) = os.pipe(), os.pipe()
         self.core = End(from_gateway, to_gateway)
-        self._peer_in, self._to_peer = os.pipe()
-        self._from_peer, self._peer_out = os.pipe()
-        self.peer = End(self._peer_in, self._peer_out)
-        self.exchange = Exchange(for_one_peer(command=["echo"], environ={}), _Host(self), version="0")  # pyright: ignore[reportArgumentType]
-        self.exchange.is_transparent = True
+        self._hooks = {f"x{number}": event for number, event in enumerate(hooks)}
+        self._ours: dict[str, tuple[int, int]] = {}
+        """What the gateway reads and writes of each peer."""
+        self.peer = self._end("echo")
+        self.extensions = [self._end(name) for name in self._hooks]
+        config = for_one_peer(command=["echo"], environ={})
+        if hooks:
+            peers = {"echo": config.peers["echo"]}
+            peers |= {name: PeerConfig(command=["x"], dialect="pi") for name in self._hooks}
+            config = Config(peers=peers)
+        self.exchange = Exchange(config, _Host(self), version="0")  # pyright: ignore[reportArgumentType]
+        self.exchange.is_transparent = not hooks
         for fd in (from_core, to_core):
             os.set_blocking(fd, False)
         link = LineLink(from_core, to_core, limits=Limits(), ending=Ending(eof_is_clean=True, linger_s=0.0))
         link.start(self.exchange.accept(link, Hello(transport="stdio", remote="rig")))
         self._links = [link]
 
-    def peer_link(self, peer: Peer) -> LineLink:
-        """Open the peer's link."""
-        link = connect_pipes(peer, read_fd=self._from_peer, write_fd=self._to_peer)
+    def _end(self, name: str) -> End:
+        (theirs, to_peer), (from_peer, from_them) = os.pipe(), os.pipe()
+        self._ours[name] = from_peer, to_peer
+        return End(theirs, from_them)
+
+    def peer_link(self, peer: Peer) -> LineLink | PiLink:
+        """Open a peer's link."""
+        read_fd, write_fd = self._ours[peer.name]
+        if peer.name not in self._hooks:
+            link = connect_pipes(peer, read_fd=read_fd, write_fd=write_fd)
+            self._links.append(link)
+            return link
+        pi = PiLink(_Hears(peer), peer.name, lambda: 0, Limits(), ExtensionsConfig(), peer.context_of)
+        link = connect_pipes(pi, read_fd=read_fd, write_fd=write_fd)
         self._links.append(link)
-        return link
+        return pi.over(link)
 
     async def settle(self) -> None:
         """Let the loop turn until everything that was put has been read and passed on."""
@@ -145,6 +199,25 @@ class Rig:
         await self.settle()
         self.core.take()
         self.peer.take()
+        if self._hooks:
+            await self._greet_all()
+
+    async def _greet_all(self) -> None:
+        """Have every extension register, and the tools listed."""
+        self.core.put(LIST)
+        await self.settle()
+        for end, (name, event) in zip(self.extensions, self._hooks.items(), strict=True):
+            end.put(REGISTER % (name.encode(), event.encode()))
+        await self.settle()
+        self.peer.put(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (self._asked_last(), TOOLS))
+        await self.settle()
+        self.core.take()
+        for end in self.extensions:
+            end.take()
+
+    def _asked_last(self) -> int:
+        """The id of the last request to the peer."""
+        return int(json.loads(self.peer.take().splitlines()[-1])["id"])
 
     async def close(self) -> None:
         """End the recording and every link."""
@@ -152,8 +225,8 @@ class Rig:
             link.abort()
         await self.settle()
         self.tap.end().close()
-        self.core.close()
-        self.peer.close()
+        for end in (self.core, self.peer, *self.extensions):
+            end.close()
 
 
 def _raise(fault: Exception) -> None:
