@@ -256,13 +256,13 @@ class Catalog:
                 return item.schema
         return b""
 
-    def owner(self, name: str) -> str:
-        """Return the peer whose tool is offered under the name that it has there; empty where that is not plain."""
+    def whose(self, name: str) -> Item | None:
+        """Return the tool that is offered under a name; None where `find`, or who asks it, has more to look at."""
         kind = self._kinds["tools/list"]
         item = kind.offered.get(name)
-        if item is None or kind.stale or self._judge is not None or item.original != name:
-            return ""
-        return item.peer if item.peer not in kind.outdated else ""
+        if item is None or kind.stale or self._judge is not None or item.peer in kind.outdated:
+            return None
+        return item
 
     def held_by(self, name: str) -> str | None:
         """Return the peer of which a tool would have this name, were it not kept back."""

@@ -70,6 +70,8 @@ class Session:
         self.hooked: Hooked | None = None
         """What extensions have hooks for; None where there is none."""
         self.is_straight = False
+        self.sole: Seat | None = None
+        """The one peer there is, where names pass it untouched; None where the catalogue knows whom one means."""
         self.answers_straight = False
         """Whether nobody but `results` looks at what tools answer, also where calls could not go straight."""
         self.choose_way()
@@ -127,7 +129,8 @@ class Session:
         if self.hooked is None and any(seat.is_pi for seat in self.seats.values()):
             _ = self.hooks
         hooked = self.hooked
-        self.is_straight = self.plain and (hooked is None or not hooked.minds_calls)
+        self.sole = next(iter(self.seats.values())) if self.plain else None
+        self.is_straight = hooked is None or (self.plain and not hooked.minds_calls)
         self.answers_straight = hooked is None or not hooked.minds_results
         self._same = "same" if self.answers_straight and self.results is None else "checked"
 

@@ -1,4 +1,4 @@
-"""The straight way: a plain `tools/call` of one era, for the one peer there is, with nobody to be asked about it.
+"""The straight way: a plain `tools/call` of one era, for a peer that is there, with nobody to be asked about it.
 
 Owns the tests of whether that is so, there and back, and the same few steps that `session` and `peer_state` take for
 any call, without the questions whose answers are known. A test holds that both ways leave the same frames and the
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.protocol import mcp
 from gateway.protocol.errors import unkept, unrecorded
@@ -37,46 +38,58 @@ class _Plain(msgspec.Struct, gc=False):
 _read_plain = msgspec.json.Decoder(_Plain).decode
 
 
-def _way(session: Session, core: Core) -> Peer | None:
-    """The peer that plain calls of a core go straight to at present."""
-    seat = session.only
-    if (
-        seat is None
-        or len(seat.peers) != 1
-        or not session.is_straight
-        or core.era != "legacy"
-        or session.exchange.is_draining
-        or not session.exchange.is_watching
-        or not session.tap.accepting
-    ):
+def _may(session: Session, core: Core) -> bool:
+    """Whether plain calls of a core may go straight at present, to whichever peer."""
+    return (
+        session.is_straight
+        and core.era == "legacy"
+        and not session.exchange.is_draining
+        and session.exchange.is_watching
+        and session.tap.accepting
+    )
+
+
+def _way(session: Session, name: str) -> tuple[Peer, str] | None:
+    """The peer that a plain call of a name goes straight to, and its own name for that."""
+    seat = session.sole
+    original = name
+    if seat is None:
+        tool = session.catalog.whose(name)
+        if tool is None:
+            return None
+        seat = session.seats[tool.peer]
+        original = tool.original
+    if len(seat.peers) != 1:
         return None
     peer = seat.peers[0]
-    return peer if peer.is_plain and not peer.is_full else None
+    return (peer, original) if peer.is_plain and not peer.is_full else None
 
 
 def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
     """Send a plain call on, and say whether that was done. Where not, nothing has been touched."""
     id_ = envelope.id
     calls = core.open
-    peer = _way(session, core)
-    if (
-        peer is None
-        or id_ in calls
-        or len(calls) + len(session.cores) > session.max_in_flight
-        or len(peer.pending) >= peer.limit
-    ):
+    if not _may(session, core) or id_ in calls or len(calls) + len(session.cores) > session.max_in_flight:
         return False
     params = envelope.params
     # Asked by `isinstance`, it would be one more call for each of the short ones.
     is_long = envelope.__class__ is LongCall
-    name = cast("LongCall", envelope).name if is_long else name_of(data, params)
-    if name is None:
+    called = cast("LongCall", envelope).name if is_long else name_of(data, params)
+    if called is None:
+        return False
+    way = _way(session, called)
+    if way is None:
+        return False
+    peer, name = way
+    if len(peer.pending) >= peer.limit:
         return False
     tap = session.tap
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
     if seq < 0:
         core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         return True
+    if name != called:
+        params = under_name(params, name)
     ours = peer.next_id()
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
     call.deadline = tap.at + peer.timeout_ns
@@ -92,18 +105,15 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     return True
 
 
-def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> int:
-    """Send on as many of the first messages as are plain calls, recorded by one write, and say how many.
-
-    Less than two are none: one alone goes as well by itself. Of what is not sent on nothing has been touched.
-    """
-    peer = _way(session, core)
-    if peer is None:
-        return 0
-    calls, pending = core.open, peer.pending
-    room = min(session.max_in_flight + 1 - len(session.cores) - len(calls), peer.limit - len(pending))
-    fresh: dict[int, tuple[bytes, msgspec.Raw, str]] = {}
-    for data in many[: max(room, 0)]:
+def _first_ones(
+    session: Session, core: Core, many: Sequence[bytes], most_depth: int
+) -> tuple[Peer | None, dict[int, tuple[bytes, bytes, str]]]:
+    """As many of the first messages as are plain calls for one peer that has room for them: message, params, name."""
+    calls = core.open
+    peer: Peer | None = None
+    room = session.max_in_flight + 1 - len(session.cores) - len(calls)
+    fresh: dict[int, tuple[bytes, bytes, str]] = {}
+    for data in many:
         try:
             envelope, kind = scan(data, most_depth)
         except BadMessage:
@@ -114,9 +124,32 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
         name = name_of(data, params)
         if name is None:
             break
+        if peer is None or session.sole is None:
+            way = _way(session, name)
+            if way is None or (peer is not None and way[0] is not peer):
+                break
+            peer, original = way
+            room = min(room, peer.limit - len(peer.pending))
+            if original != name:
+                name, params = original, under_name(params, original)
+        if len(fresh) >= room:
+            break
         fresh[id_] = data, params, name  # pyright: ignore[reportArgumentType] - what shows as a request at once has a number
-    if len(fresh) < 2:
+    return peer, fresh
+
+
+def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> int:
+    """Send on as many of the first messages as are plain calls, recorded by one write, and say how many.
+
+    Less than two are none: one alone goes as well by itself. Of what is not sent on nothing has been touched.
+    """
+    if not _may(session, core):
         return 0
+    peer, fresh = _first_ones(session, core, many, most_depth)
+    if peer is None or len(fresh) < 2:
+        return 0
+    calls = core.open
+    pending = peer.pending
     tap = session.tap
     rows = [(data, id_, None, name) for id_, (data, _, name) in fresh.items()]
     seq = tap.together("request", "core>", peer.name, core.delivered, "tools/call", rows)
@@ -148,6 +181,11 @@ def send_all(link: Link, messages: list[bytes]) -> None:
         return
     for message in messages:
         link.send(message)
+
+
+def under_name(params: bytes, name: str) -> bytes:
+    """The params of a call under the name that its peer has for the tool."""
+    return translate.with_members(bytes(params), {"name": name})
 
 
 def name_of(data: bytes, params: msgspec.Raw) -> str | None:

@@ -77,7 +77,7 @@ class StraightPlay:
     def _way(self, core: Core, count: int) -> Peer | None:
         """The recorded peer that so many plain calls of a core go to at present, where nothing else is under way."""
         session = core.session
-        seat = session.only
+        seat = session.sole
         if (
             self._is_crowded
             or not self._playing.is_idle

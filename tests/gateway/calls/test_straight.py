@@ -53,7 +53,8 @@ def play(
     desk = desk or Desk()
     core = desk.core(stamped=stamped)
     session = desk.exchange.sessions[0]
-    session.is_straight = session.answers_straight = is_straight
+    session.answers_straight = is_straight
+    session.is_straight &= is_straight
     if session.hooked is not None or session.results is not None:
         core.asks("tools/list", id=90)
     if session.hooked is not None:
