@@ -6,6 +6,7 @@ Owns signals but those that end it. Every part is best effort: none of them may 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -14,7 +15,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.config.mistakes import ConfigError, Mistake
+from gateway.runtime.processes import sweep
 from gateway.runtime.world import tell
+
+SWEEP_S = 0.5
+"""How long after a start is looked for what a killed gateway has left behind: an agent waits for its answers first."""
 
 if TYPE_CHECKING:
     from gateway.runtime.control import ControlServer
@@ -28,6 +33,8 @@ class Upkeep:
         self._gateway = gateway
         self._control: ControlServer | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_ending = asyncio.Event()
+        self._sweeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin. The ready file is written last.
@@ -46,7 +53,7 @@ class Upkeep:
                 self._control = await serve_control({"status": self._gateway.status})
             except (ControlError, OSError) as fault:
                 tell(f"warning: `tieline status` will not see this gateway: {fault}")
-        self._spawn(asyncio.to_thread(_sweep))
+        self._sweeping = loop.create_task(self._sweep())
         if options.watch and options.config_path is not None:
             self._spawn(self._watch(options.config_path))
         if options.ready_file is not None:
@@ -68,11 +75,13 @@ class Upkeep:
             tell(f"agents give the bearer token that is in {path}")
 
     async def stop(self) -> None:
-        """End."""
+        """End. What a short-lived gateway has not looked for yet it looks for now."""
+        self._is_ending.set()
         for task in list(self._tasks):
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=2.0)
+        sweeping = {self._sweeping} if self._sweeping is not None else set[asyncio.Task[None]]()
+        if sweeping or self._tasks:
+            await asyncio.wait(sweeping | self._tasks, timeout=2.0)
         if self._gateway.options.can_reload:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
         if self._control is not None:
@@ -89,6 +98,12 @@ class Upkeep:
                 path.unlink()
         except (OSError, msgspec.MsgspecError):
             return
+
+    async def _sweep(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SWEEP_S):
+                await self._is_ending.wait()
+        await asyncio.to_thread(sweep)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -118,10 +133,3 @@ def no_ready_file(path: Path | None) -> None:
 
 def _not_written(path: Path | None, fault: OSError) -> ConfigError:
     return ConfigError([Mistake("", None, "--ready-file", f"cannot be written: {path}: {fault.strerror}")])
-
-
-def _sweep() -> None:
-    """End what a gateway that was killed has left behind."""
-    from gateway.runtime.processes import sweep
-
-    sweep()
