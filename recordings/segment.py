@@ -8,7 +8,6 @@ whoever has a clock says when a block is due.
 from __future__ import annotations
 
 import binascii
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
@@ -20,6 +19,12 @@ from recordings.errors import DamagedError
 from recordings.frame import BLOB_BYTES, NO_BODY, Blob, Frame
 from recordings.late import late_decoder
 from recordings.tokens import is_json
+
+try:
+    # What `hashlib` gives too, and with it OpenSSL and all its algorithms.
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 BLOCK_BYTES = 256 * 1024
 """A block line is due after so many bytes of lines…"""
@@ -66,10 +71,10 @@ def part(frame: Frame) -> tuple[Frame, bytes | None]:
     body = frame.body
     if memoryview(body).nbytes < BLOB_BYTES:
         return frame, None
+    from hashlib import sha256
+
     data = bytes(body)
-    blob = Blob(
-        hash=hashlib.sha256(data).hexdigest(), len=len(data), enc="raw" if frame.kind == "raw" else "json"
-    )
+    blob = Blob(hash=sha256(data).hexdigest(), len=len(data), enc="raw" if frame.kind == "raw" else "json")
     return msgspec.structs.replace(frame, body=NO_BODY, blob=blob), data
 
 
@@ -166,7 +171,7 @@ class Chain:
 
     def resume(self, block_line: bytes) -> None:
         """Begin the block that follows a block line."""
-        self._hash = hashlib.blake2b(block_line, digest_size=32)
+        self._hash = blake2b(block_line, digest_size=32)
         self._lines: list[bytes] = []
         self._hashed = 0
         self._bytes = 0

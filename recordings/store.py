@@ -8,7 +8,6 @@ the frames is in `beside`, reading is `reader`'s.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import threading
 from collections.abc import Callable
@@ -234,7 +233,9 @@ class Recorder:
 
     def _put_beside(self, start: bytes, body: bytes, seq: int, at: int) -> bool:
         """Write a body and the line that names it; say whether that was possible, and leave no line where not."""
-        digest = hashlib.sha256(body).hexdigest()
+        from hashlib import sha256
+
+        digest = sha256(body).hexdigest()
         line = line_from(
             b'%b,"blob":{"hash":"%b","len":%d,"enc":"json"}}' % (start, digest.encode(), len(body))
         )

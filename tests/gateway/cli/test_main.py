@@ -266,7 +266,7 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         "recordings.reader", "recordings.sealing", "recordings.survey", "recordings.columns", "recordings.blobs",
         "recordings.lookup", "zstandard",
         # What packs archives, makes temporary files, finds programs, has its own randomness, or reads JSON again.
-        "shutil", "tempfile", "random", "secrets", "hmac", "json", "zlib", "bz2", "lzma", "importlib.util",
+        "shutil", "tempfile", "random", "secrets", "hmac", "hashlib", "json", "zlib", "bz2", "lzma", "importlib.util",
         # What writes source and has it compiled, for each class: the start defines structs.
         "dataclasses",
         # What is refused, not shown to a person, or not there at all in most sessions.
