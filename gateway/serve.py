@@ -251,6 +251,7 @@ class Gateway:
             return TurnedAway(link, self.world, str(fault), is_ending=self.exchange.is_draining)
         if isinstance(link, LineLink):
             link.on_eof = core.sent_all
+            link.look = self.world.looks
         return core
 
     def addresses(self) -> list[dict[str, str]]:

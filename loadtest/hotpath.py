@@ -60,7 +60,13 @@ class Counts:
 
 
 async def counted(
-    calls: int, in_flight: int, size: int, hooks: Sequence[str] = (), answer: bytes = b"{}"
+    calls: int,
+    in_flight: int,
+    size: int,
+    hooks: Sequence[str] = (),
+    answer: bytes = b"{}",
+    *,
+    http: bool = False,
 ) -> Counts:
     """Play so many calls and count what they take; the first ones are not counted.
 
@@ -70,6 +76,8 @@ async def counted(
     inner, text = call_of(size), b"x" * max(1, size - len(RESULT) - 4)
     with tempfile.TemporaryDirectory(prefix="tieline-hotpath-") as name:
         rig = Rig(Path(name) / "recording", hooks)
+        if http:
+            await rig.serve_http()
         await rig.greet()
         ours = 3 if hooks else 2
         warm_up = WARM_UP - WARM_UP % in_flight
@@ -108,12 +116,15 @@ def main() -> int:
     parser.add_argument("--asked", type=int, default=0, help="extensions that are asked about every call")
     parser.add_argument("--past", type=int, default=0, help="extensions that have a hook for something else")
     parser.add_argument("--changes", action="store_true", help="they change the call, in place of no opinion")
+    parser.add_argument(
+        "--http", action="store_true", help="the core comes over streamable HTTP, a call at a time"
+    )
     options = parser.parse_args()
-    in_flight: int = options.in_flight
+    in_flight: int = 1 if options.http else options.in_flight
     hooks = [ASKED] * options.asked + ["turn_end"] * options.past
     answer = CHANGED if options.changes else b"{}"
     calls: int = options.calls - options.calls % in_flight
-    counts = asyncio.run(counted(calls, in_flight, options.size, hooks, answer))
+    counts = asyncio.run(counted(calls, in_flight, options.size, hooks, answer, http=options.http))
     print(
         f"{options.size} B, {in_flight} in flight: {counts.codes.total() / calls:.0f} bytecodes a call, "
         f"{counts.calls.total() / calls:.0f} of them calls, {counts.entered.total() / calls:.0f} of those to us"

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from gateway.bench.client import Exchanges
 from gateway.calls.call import Call
 from gateway.calls.exchange import Exchange
 from gateway.calls.peer_state import Peer
@@ -24,6 +27,7 @@ from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
 from gateway.replay.staged_calls import StagedCalls
 from gateway.runtime.host.session_keeper import NoKeeper
+from gateway.runtime.http_front import HttpFront
 from gateway.runtime.pi_link import PiLink
 from gateway.runtime.tap import RecordingTap
 from gateway.sessions.files import Beginning
@@ -89,6 +93,30 @@ class _Hears:
         self.writable, self.closed, self.answered = peer.writable, peer.closed, peer.hook_answered
 
 
+class HttpEnd:
+    """The core's end over streamable HTTP: a line that is put is posted, and what is taken are answers as lines."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.settimeout(0)
+        self._framing = Exchanges(f"127.0.0.1:{port}", "/mcp")
+
+    def put(self, data: bytes) -> None:
+        """Post one message; the answer to the last one has to be taken before."""
+        self._socket.sendall(self._framing.frame(data.rstrip(b"\n")))
+
+    def take(self) -> bytes:
+        """A newline for each answer that has come."""
+        try:
+            return b"\n" * self._framing.feed(self._socket.recv(65536))
+        except BlockingIOError:
+            return b""
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+
 class _Host:
     """The world of a rig: one peer at the other end of two pipes, and a recording of the session."""
 
@@ -147,7 +175,7 @@ class Rig:
         )
         self.tap = RecordingTap(self.recorder, on_refusal=_raise, on_close=lambda _: None, began=0)
         (from_core, to_gateway), (from_gateway, to_core) = os.pipe(), os.pipe()
-        self.core = End(from_gateway, to_gateway)
+        self.core: End | HttpEnd = End(from_gateway, to_gateway)
         self._hooks = {f"x{number}": event for number, event in enumerate(hooks)}
         self._ours: dict[str, tuple[int, int]] = {}
         """What the gateway reads and writes of each peer."""
@@ -165,6 +193,16 @@ class Rig:
         link = LineLink(from_core, to_core, limits=Limits(), ending=Ending(eof_is_clean=True, linger_s=0.0))
         link.start(self.exchange.accept(link, Hello(transport="stdio", remote="rig")))
         self._links = [link]
+        self._front: HttpFront | None = None
+        self._turns = 6
+
+    async def serve_http(self) -> None:
+        """Have the core come over streamable HTTP, in place of its pipes."""
+        self._front = HttpFront(self.exchange.accept, lambda: "0" * 32)
+        await self._front.start()
+        self._turns = 40
+        self.core.close()
+        self.core = HttpEnd(urlsplit(self._front.address).port or 0)
 
     def _end(self, name: str) -> End:
         (theirs, to_peer), (from_peer, from_them) = os.pipe(), os.pipe()
@@ -185,7 +223,7 @@ class Rig:
 
     async def settle(self) -> None:
         """Let the loop turn until everything that was put has been read and passed on."""
-        for _ in range(6):
+        for _ in range(self._turns):
             await asyncio.sleep(0)
 
     async def greet(self) -> None:
@@ -195,6 +233,7 @@ class Rig:
         self.peer.take()
         self.peer.put(b'{"jsonrpc":"2.0","id":1,"result":%b}\n' % CAPABILITIES)
         await self.settle()
+        self.core.take()  # over HTTP, what is said next needs what is said here
         self.core.put(INITIALIZED)
         await self.settle()
         self.core.take()
@@ -224,8 +263,11 @@ class Rig:
         for link in self._links:
             link.abort()
         await self.settle()
+        self.core.close()
+        if self._front is not None:
+            await self._front.stop()
         self.tap.end().close()
-        for end in (self.core, self.peer, *self.extensions):
+        for end in (self.peer, *self.extensions):
             end.close()
 
 

@@ -1,9 +1,9 @@
 """How long the event loop keeps others waiting while large bodies pass: `python -m loadtest.lag`.
 
-Runs a whole gateway in this process, recording on, with an echo server in a process of its own, and makes calls of
-1 MiB and small ones in turn, while a probe asks to be called every millisecond and notes how late it is. Prints
-milliseconds.
-Everything that a gateway does on its loop shows: reading, looking for secrets, writing frames and bodies.
+Runs a whole gateway in this process, recording on, with an echo server and a client in processes of their own. The
+client makes calls of 1 MiB and small ones in turn, while a probe asks to be called every millisecond and notes how late
+it is. Prints milliseconds. Everything that a gateway does on its loop shows: reading, looking for secrets, writing
+frames and bodies.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ import json
 import sys
 import tempfile
 import time
+from asyncio.subprocess import PIPE
 from pathlib import Path
-from typing import Any
 
+from gateway.bench.client import over_unix
 from gateway.bench.sides import ECHO
 from gateway.cli import loop
-from gateway.config.model import Config, RecordConfig, TelemetryConfig
+from gateway.config.model import Config, ListenConfig, RecordConfig, TelemetryConfig, UnixListen
 from gateway.config.options import ServeOptions
 from gateway.config.peer import PeerConfig
 from gateway.serve import Gateway
-from loadtest.telemetry import Client
-from transports.memory import connect_memory
 
 GOAL_MS = 5.0
 """What the 99th percentile of the lag is to stay under."""
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "lag", "version": "1"}}
 
 
 class Probe:
@@ -65,30 +63,48 @@ async def measured(size: int, calls: int, *, log: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="tieline-lag-") as name:
         peer = PeerConfig(command=[sys.executable, "-S", "-E", str(ECHO)], era="legacy", stop_grace_s=0.2)
         telemetry = TelemetryConfig(log_file=f"{name}/log.jsonl") if log else TelemetryConfig()
-        config = Config(peers={"echo": peer}, telemetry=telemetry, record=RecordConfig())
+        path = f"{name}/core.sock"
+        config = Config(
+            peers={"echo": peer},
+            telemetry=telemetry,
+            record=RecordConfig(),
+            listen=ListenConfig(unix=UnixListen(path=path)),
+        )
         gateway = Gateway(config, ServeOptions(record_dir=Path(name)))
-        if gateway.telemetry is not None:
-            await gateway.telemetry.start()
-        client = Client()
-        client.link = connect_memory(gateway.accept, client)
-        await client.ask(0, "initialize", HELLO)
-        text = "The key to the park is with its keeper; ask there. " * (size // 50 + 1)
+        await gateway.start()
+        words = ["-m", "loadtest.lag", "--size", str(size), "--calls", str(calls), "--client", path]
+        client = await asyncio.create_subprocess_exec(
+            sys.executable, *words, stdin=PIPE, stdout=PIPE, cwd=Path(__file__).parents[1]
+        )
+        assert client.stdout is not None
+        assert client.stdin is not None
+        await client.stdout.readline()
         probe = Probe()
         probe.start()
-        began = time.perf_counter()
-        for number in range(calls):
-            large: dict[str, Any] = {
-                "name": "echo",
-                "arguments": {"text": text[:size] if number % 2 else "x"},
-            }
-            await client.ask(number + 1, "tools/call", large)
-        took = time.perf_counter() - began
+        client.stdin.write(b"\n")
+        took = float(await client.stdout.readline() or "nan")
         probe.stop()
-        client.link.close()
-        await asyncio.sleep(0)
+        await client.wait()
         await gateway.stop()
     shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
     return {label: probe.rank_ms(share) for label, share in shares.items()} | {"calls_per_s": calls / took}
+
+
+def call(path: str, size: int, calls: int) -> None:
+    """Be the client: say when ready, make the calls when told to, and say how many seconds that took."""
+    client = over_unix(path)
+    client.open()
+    text = ("The key to the park is with its keeper; ask there. " * (size // 50 + 1))[:size]
+    inners = [
+        b'"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}}' % told
+        for told in (b"x", text.encode())
+    ]
+    client.ask(inners[0])
+    prepared = [*(client.prepare(inners[number % 2], 1)[0] for number in range(calls))]
+    print(flush=True)
+    sys.stdin.readline()
+    print(sum(client.time(prepared)) / 1e9)
+    client.close()
 
 
 def main() -> None:
@@ -97,7 +113,11 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1 << 20)
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--client", metavar="SOCKET", help="be the client, in a process of its own")
     options = parser.parse_args()
+    if options.client is not None:
+        call(options.client, options.size, options.calls)
+        return
     found = {
         label: loop.run(measured(options.size, options.calls, log=log))
         for label, log in (("recording", False), ("recording and a log", True))

@@ -98,6 +98,11 @@ def line_from(payload: bytes) -> bytes:
     return b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload))
 
 
+def beside(start: bytes, digest: str, size: int) -> bytes:
+    """The line of a frame whose body is a blob of JSON: `start` is the frame's own up to where that is named."""
+    return line_from(b'%b,"blob":{"hash":"%b","len":%d,"enc":"json"}}' % (start, digest.encode(), size))
+
+
 def frame_of(payload: bytes) -> Frame:
     """The frame that a payload of ours encodes."""
     return _decoder.decode(payload)

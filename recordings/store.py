@@ -21,10 +21,11 @@ from recordings.beside import Blobs, HeaderFile, Reserve
 from recordings.errors import RecordingError, WriteRefusedError
 from recordings.frame import BLOB_BYTES, Frame
 from recordings.header import Header
-from recordings.segment import Chain, crc32c, frame_of, hole, line_from, line_of, part, settle, through
+from recordings.segment import Chain, beside, crc32c, frame_of, hole, line_of, part, settle, through
 from recordings.syncing import Syncer
 
 if TYPE_CHECKING:
+    from recordings.looks import Looks
     from recordings.reader import Recording, open_recording
 
 __all__ = ["Durability", "Header", "Recorder", "Recording", "Redacts", "open_recording"]
@@ -97,11 +98,13 @@ class Recorder:
         gaps: str = "not recorded",
         group_s: float = 0.05,
         write: Callable[[int, bytes], int] = os.write,
+        looks: Looks | None = None,
     ) -> None:
         """Make `directory` and the files in it. Raises `RecordingError`.
 
         `on_incomplete` is called once, when the first frame is missing under `on_write_error="serve"`. `gaps` is
-        what is said of numbers that are left out. `write` stands in for the system's in tests.
+        what is said of numbers that are left out. `write` stands in for the system's in tests. `looks` may know of
+        long bodies already what is to be found out of them; they are of the same redactor.
         """
         self.path = Path(directory)
         self.durability: Durability = durability
@@ -111,6 +114,7 @@ class Recorder:
         self._serve = on_write_error == "serve"
         self._on_incomplete = on_incomplete
         self._write = write
+        self._looks = looks
         self._chain = Chain()
         self._last: int | None = None
         self._at = self._size = 0
@@ -219,35 +223,42 @@ class Recorder:
         What is out of the ordinary goes the long way here too.
         """
         redactor = self.redactor
-        if (
-            self._refusal is None
-            and (
-                redactor is None
-                or not (redactor.suspects(body) or (not is_harmless and redactor.suspects(start + b"}")))
+        seen = self._looks.seen(body) if self._looks is not None else None
+        if self._refusal is None and (
+            redactor is None
+            or not (
+                (seen.is_suspected if seen is not None else redactor.suspects(body))
+                or (not is_harmless and redactor.suspects(start + b"}"))
             )
-            and self._put_beside(start, body, seq, at)
         ):
-            return redactor is not None
+            if seen is not None:
+                digest = seen.digest
+            else:
+                from hashlib import sha256
+
+                digest = sha256(body).hexdigest()
+            if self._put_beside(beside(start, digest, len(body)), digest, body, seq, at):
+                return redactor is not None
         self.append(msgspec.structs.replace(frame_of(start + b"}"), body=msgspec.Raw(body)), is_known=True)
         return False
 
-    def _put_beside(self, start: bytes, body: bytes, seq: int, at: int) -> bool:
+    def _put_beside(self, line: bytes, digest: str, body: bytes, seq: int, at: int) -> bool:
         """Write a body and the line that names it; say whether that was possible, and leave no line where not."""
-        from hashlib import sha256
-
-        digest = sha256(body).hexdigest()
-        line = line_from(
-            b'%b,"blob":{"hash":"%b","len":%d,"enc":"json"}}' % (start, digest.encode(), len(body))
-        )
         with self._lock:
             chain = self._chain
-            if at >= chain.due_at or seq - 1 != self._last or self._closed:
+            if self._last is None or seq - 1 != self._last or self._closed:
                 return False
             try:
                 self._blobs.put(digest, body)
             except OSError:
                 return False
-            if not self._put_whole(line):
+            before: Chain | None = None
+            data = line
+            if chain.due(at):
+                before = chain.copy()
+                data = chain.close(self._last, self._at) + line
+            if not self._put_whole(data):
+                self._chain = before or chain
                 return False
             self._quicken()
             chain.add(line, seq, at)

@@ -134,6 +134,23 @@ class Receiver(Protocol):
         ...
 
 
+class Looking(Protocol):
+    """Who looks at long messages before they are passed on, somewhere else than on the event loop."""
+
+    @property
+    def least_bytes(self) -> int:
+        """Shorter messages are not to be looked at."""
+        ...
+
+    def begin(self, message: bytes, then: Callable[[], None], /) -> None:
+        """Look at a message. `then` is called when that is done, in whatever thread."""
+        ...
+
+    def end(self, message: bytes, /) -> None:
+        """A message that was looked at has been passed on, or never will be."""
+        ...
+
+
 class TransportError(Exception):
     """A connection could not be made or has broken.
 

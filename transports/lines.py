@@ -15,7 +15,7 @@ from itertools import takewhile
 
 import msgspec
 
-from transports.base import Id, Limits, Receiver, TransportError
+from transports.base import Id, Limits, Looking, Receiver, TransportError
 from transports.framing import Item, LineFramer, Stray
 from transports.line_output import LineOutput
 
@@ -52,6 +52,7 @@ class LineLink(LineOutput):
         "_ending",
         "_eof",
         "_framer",
+        "_held",
         "_on_end",
         "_overlong",
         "_paused",
@@ -59,6 +60,7 @@ class LineLink(LineOutput):
         "_reset",
         "_sock",
         "_timer",
+        "look",
         "on_eof",
         "stamped",
     )  # fmt: skip
@@ -86,6 +88,10 @@ class LineLink(LineOutput):
         self.on_eof: Callable[[], bool] | None = None
         """Asked when the other side has sent its last byte but may still read: True keeps the connection open
         until `close`."""
+        self.look: Looking | None = None
+        """Who is to look at long messages. Nothing behind one is read or passed on meanwhile."""
+        self._held: list[Item] = []
+        """A long message that is being looked at, and what came with it."""
         self._paused = False
         self._eof = False
         self._reset: OSError | None = None
@@ -121,8 +127,8 @@ class LineLink(LineOutput):
         """Read again."""
         if self._paused:
             self._paused = False
-            if self._receiver is not None and not self._closed and not self._eof:
-                self._loop.add_reader(self._read_fd, self._on_readable)
+            if self._receiver is not None:
+                self._read_again()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Write what is queued, end our output, read until the other side ends its own; bounded in time."""
@@ -162,6 +168,11 @@ class LineLink(LineOutput):
         line = self._framer.sole(data)
         if line is None:
             items = self._framer.feed(data)
+            # Only the first one can have begun in an earlier read.
+            look = self.look
+            if items and look is not None and type(items[0]) is bytes and len(items[0]) >= look.least_bytes:
+                self._hold(items, items[0], look)
+                return
             self._take(items)
             if more and not items and len(data) == READ_BYTES and not self._closed:
                 self._on_readable(more - 1)
@@ -171,6 +182,32 @@ class LineLink(LineOutput):
             self._receiver.message(line)  # pyright: ignore[reportOptionalMemberAccess]
         except Exception as error:  # noqa: BLE001 - a fault of one message's receiver must not end the stream
             self._tell_fault(error)
+
+    def _hold(self, items: list[Item], message: bytes, look: Looking) -> None:
+        """Pass messages on once the first one has been looked at, and read nothing before."""
+        self._held = items
+        self._loop.remove_reader(self._read_fd)
+
+        def then() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop may have ended
+                self._loop.call_soon_threadsafe(self._let_go, message, look)
+
+        look.begin(message, then)
+
+    def _let_go(self, message: bytes, look: Looking) -> None:
+        items, self._held = self._held, []
+        self._turn.tick += 1
+        try:
+            self._take(items)
+        finally:
+            look.end(message)
+            self._read_again()
+
+    def _read_again(self) -> None:
+        if not (self._closed or self._eof or self._paused or self._held):
+            self._loop.add_reader(self._read_fd, self._on_readable)
+            if self._reset is not None:
+                self._loop.call_soon(self._read_on)
 
     def _take(self, items: list[Item]) -> None:
         if len(items) == 1:
@@ -194,7 +231,7 @@ class LineLink(LineOutput):
         self._loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        if not (self._closed or self._eof or self._paused):
+        if not (self._closed or self._eof or self._paused or self._held):
             self._on_readable()
 
     def _tell_overlong(self) -> None:

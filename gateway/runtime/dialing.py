@@ -23,7 +23,9 @@ async def dial(world: World, name: str, config: PeerConfig, receiver: Receiver, 
     if config.kind == "unix":
         from transports.unix import connect_unix
 
-        return await connect_unix(config.unix or "", receiver, limits=limits)
+        link = await connect_unix(config.unix or "", receiver, limits=limits)
+        link.look = world.looks
+        return link
     if config.kind == "websocket":
         from transports.ws_client import connect_websocket
         from transports.ws_link import WebSocketOptions

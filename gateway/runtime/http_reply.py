@@ -92,6 +92,8 @@ class Reply:
             else:
                 taker, self.taker = self.taker, None
                 self._complete = True
+                # Those who are called refer to the reply: it is gone at once only without them.
+                self.left = self.silence = self.shrunk = None
                 taker.answered(status, [*self.headers, *headers], body)
 
     def event(self, chunk: bytes) -> None:

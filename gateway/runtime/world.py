@@ -35,6 +35,7 @@ from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.runtime.warm import Warm
 from recordings.errors import RecordingError
 from recordings.header import Header, PeerFacts
+from recordings.looks import Looks
 from recordings.store import Recorder
 from transports.base import Hello
 
@@ -69,6 +70,7 @@ class World:
         self._stops: set[asyncio.Task[None]] = set()
         self._key = os.urandom(32)
         self.redactor = make_redactor(config, state_dir())
+        self._looks = Looks(self.redactor)
         self.warm = Warm()
         self.ahead: Ahead | None = None
         """Processes that were started before there was a loop, for the one agent of this gateway."""
@@ -115,6 +117,11 @@ class World:
                 f"recordings cannot be written to `{directory}`: {fault.strerror or fault}; "
                 "name another directory with `record.dir`, `--record`, `--out` or TIELINE_STATE_DIR"
             ) from fault
+
+    @property
+    def looks(self) -> Looks | None:
+        """Who is to look at long bodies before they are recorded; None where nothing is."""
+        return self._looks if self.config.record.enabled and self.record_dir is not None else None
 
     def warm_up(self) -> None:
         """Start the processes that are to wait for sessions, and get ready for what extensions ask."""
@@ -342,6 +349,7 @@ class World:
             durability=self.config.record.durability,
             on_write_error=self.config.record.on_write_error,
             on_incomplete=self._refused,
+            looks=self._looks,
         )
 
     def _facts(self, config: PeerConfig, *, version: str = "", software: str = "") -> PeerFacts:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from loadtest import hotpath, hotpath_rig
 from loadtest.hotpath_rig import Rig
@@ -205,3 +208,40 @@ def test_plain_calls_that_come_in_one_piece_go_together_and_so_do_their_answers(
     assert counts.entered["store.py: Recorder.append_together"] == 8
     assert not counts.entered["straight.py: goes_straight"]
     assert not counts.entered["straight.py: comes_straight"]
+
+
+@pytest.mark.parametrize("http", [False, True])
+def test_a_plain_call_leaves_nothing_for_the_garbage_collector(http: bool, tmp_path: Path) -> None:
+    calls = 40
+
+    async def main() -> int:
+        rig = Rig(tmp_path / "recording")
+        if http:
+            await rig.serve_http()
+        await rig.greet()
+        for number in range(1, calls + 1):
+            if number == 8:  # what is made once has been made
+                gc.collect()
+            rig.core.put(asked(b"%d" % number) + b"\n")
+            await rig.settle()
+            rig.peer.put(answered(number + 1) + b"\n")
+            await rig.settle()
+            assert rig.core.take().count(b"\n") == 1
+        left = gc.collect()
+        await rig.close()
+        return left
+
+    gc.disable()
+    try:
+        assert asyncio.run(main()) < calls
+    finally:
+        gc.enable()
+
+
+def test_calls_over_http_are_counted_too() -> None:
+    counts = asyncio.run(hotpath.counted(8, 1, 300, http=True))
+    assert (
+        counts.entered["straight.py: goes_straight"]
+        == counts.entered["http_plain.py: PlainProtocol.answer"]
+        == 8
+    )

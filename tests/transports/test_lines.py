@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import resource
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
@@ -363,6 +363,87 @@ def test_a_line_without_an_end_keeps_a_turn_for_a_bounded_number_of_reads(
             it.link._on_readable()
             assert it.link._framer._size == READS * READ_BYTES
             monkeypatch.undo()
+
+    run(main())
+
+
+class Look:
+    """Looks at long messages until it is told to end."""
+
+    least_bytes = 66_000
+
+    def __init__(self) -> None:
+        self.then: list[Callable[[], None]] = []
+        self.log: list[str] = []
+
+    def begin(self, message: bytes, then: Callable[[], None]) -> None:
+        self.log.append(f"began {message[:1].decode()}")
+        self.then.append(then)
+
+    def passed(self, message: bytes) -> None:
+        self.log.append(message[:1].decode())
+
+    def end(self, message: bytes) -> None:
+        self.log.append(f"ended {message[:1].decode()}")
+
+
+async def looked(look: Look) -> None:
+    """Let the look that goes on end in a thread, and what follows happen."""
+    await eventually(lambda: bool(look.then))
+    await asyncio.to_thread(look.then.pop(0))
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_nothing_behind_a_long_message_is_passed_on_before_that_was_looked_at(paused: bool) -> None:
+    async def main() -> None:
+        async with wire() as it:
+            look = it.link.look = Look()
+            it.receiver.on_message = look.passed
+            grow_pipe(it.theirs_out, MIB)
+            it.say(b"a" * 65_000 + b"\nb\n")
+            await it.receiver.count(2)
+            it.say(b"c" * 70_000 + b"\nd\n" + b"e" * 50_000)
+            await eventually(lambda: bool(look.then))
+            if paused:
+                it.link.pause()
+            it.say(b"e" * 50_000 + b"\nf\n")
+            await looked(look)
+            if paused:
+                await it.receiver.count(4)
+                it.link.resume()
+            await looked(look)
+            await it.receiver.count(6)
+            assert look.log == ["a", "b", "began c", "c", "d", "ended c", "began e", "e", "f", "ended e"]
+
+    run(main())
+
+
+def test_a_message_that_is_looked_at_while_its_link_ends_is_not_passed_on() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            look = it.link.look = Look()
+            grow_pipe(it.theirs_out, MIB)
+            it.say(b"a" * 70_000 + b"\n")
+            await eventually(lambda: bool(look.then))
+            it.link.abort()
+            await it.receiver.end()
+            await looked(look)
+            await eventually(lambda: look.log == ["began a", "ended a"])
+            assert it.receiver.messages == []
+
+    run(main())
+
+
+def test_the_end_of_input_behind_a_long_message_comes_after_it() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            look = it.link.look = Look()
+            grow_pipe(it.theirs_out, MIB)
+            it.say(b"a" * 70_000 + b"\n")
+            it.shut("theirs_out")
+            await looked(look)
+            await it.receiver.end()
+            assert [len(message) for message in it.receiver.messages] == [70_000]
 
     run(main())
 

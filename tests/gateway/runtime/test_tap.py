@@ -6,6 +6,7 @@ import errno
 import os
 import re as regex
 import tempfile
+import threading
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec import UNSET, Raw
 from gateway.runtime.refusing import RefusingTap
 from gateway.runtime.tap import LONGEST_WORD, NullTap, RecordingTap, Words
 from recordings.frame import BLOB_BYTES, NO_BODY, Frame
+from recordings.looks import Looks
 from recordings.redaction import Redactor
 from recordings.segment import line_of
 from recordings.store import Recorder, open_recording
@@ -114,15 +116,20 @@ def test_a_body_of_blob_size_is_recorded_as_its_frame_is(
     if is_spread:
         data = data.replace(b"[", b"[\n")
     told: list[object] = []
-    for way in ("quick", "long"):
+    for way in ("quick", "looked at", "long"):
         with tempfile.TemporaryDirectory() as directory:
             folder = Path(directory) / "recording"
             redactor = Redactor(b"k" * 32, known=[SECRET])
-            recorder = Recorder(folder, durability="os", redactor=redactor)
+            looks = Looks(redactor)
+            if way == "looked at":
+                done = threading.Event()
+                looks.begin(data, done.set)
+                assert done.wait(20)
+            recorder = Recorder(folder, durability="os", redactor=redactor, looks=looks)
             tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
             if not first:
                 tap.record("mark", "inside", x={"first": True})
-            if way == "quick":
+            if way != "long":
                 for _ in range(2):
                     tap.plain(kind, "core>", data, peer, id_, re, after, "m", name)  # pyright: ignore[reportArgumentType]
                 assert not tap.unsuspected or SECRET.encode() not in data
@@ -139,7 +146,21 @@ def test_a_body_of_blob_size_is_recorded_as_its_frame_is(
             told.append(([msgspec.structs.replace(frame, at=0, wall=None) for frame in frames], blobs))
             lines = (folder / "frames.jsonl").read_bytes().splitlines()
             told.append([re_of.sub(b"", line) for line in lines if b'"kind":"block"' not in line])
-    assert told[:2] == told[2:]
+    assert told[:2] == told[2:4] == told[4:]
+
+
+def test_a_block_that_is_due_is_closed_before_a_frame_whose_body_lies_beside_it(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "recording", durability="os")
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    tap.record("mark", "inside", x={"first": True})
+    body = b'{"text":"%b"}' % (b"x" * BLOB_BYTES)
+    for seq in (1, 2):
+        start = b'{"seq":%d,"at":%d,"kind":"request"' % (seq, tap.at + 10**9)
+        recorder.append_beside(start, body, seq, tap.at + 10**9, is_harmless=True)
+    tap.end().close()
+    lines = (tmp_path / "recording" / "frames.jsonl").read_bytes().splitlines()
+    assert [b'"kind":"block"' in line for line in lines] == [False, True, False, False, True]
+    assert [seq for seq, *_ in told_of(tmp_path / "recording")] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("taken", [0, 40])

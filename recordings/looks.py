@@ -1,0 +1,82 @@
+"""A look at long bodies before they come to be recorded, in a thread: their hash, and whether they may hold a secret.
+
+Owns the thread, and what it has found out while a body is on its way. Writes nothing: a body that is never recorded
+has left no trace. Who holds a body back meanwhile is the link's business; whoever is not told of a look does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+LEAST_BYTES = 256 * 1024
+"""A shorter body is hashed and searched in less time than it takes to wait for a thread, half a millisecond at most."""
+
+
+class Searches(Protocol):
+    """What is asked of a redactor."""
+
+    @property
+    def generation(self) -> int:
+        """Changes whenever there is more that is a secret."""
+        ...
+
+    def suspects(self, data: bytes) -> bool:
+        """Whether these bytes may hold a secret."""
+        ...
+
+
+class Seen(msgspec.Struct, frozen=True, gc=False):
+    """What a look has found."""
+
+    digest: str
+    """SHA-256, in hex."""
+    generation: int
+    """The redactor's, when it began to search."""
+    is_suspected: bool
+
+
+class Looks:
+    """One thread that looks at one body after the other, and what it has found of each that is not yet passed on."""
+
+    least_bytes = LEAST_BYTES
+
+    def __init__(self, redactor: Searches) -> None:
+        self._redactor = redactor
+        self._seen: dict[int, tuple[bytes, Seen]] = {}
+        self._thread: ThreadPoolExecutor | None = None
+
+    def begin(self, body: bytes, then: Callable[[], None]) -> None:
+        """Look at a body, and call `then` in the thread when that is done, whatever comes of it."""
+        if self._thread is None:
+            # For who has long bodies alone: nothing of it is loaded at a start.
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._thread = ThreadPoolExecutor(1, "tieline-look")
+        self._thread.submit(self._look, body, then)
+
+    def end(self, body: bytes) -> None:
+        """Forget what was found of a body: it has been passed on, or never will be."""
+        self._seen.pop(id(body), None)
+
+    def seen(self, body: bytes) -> Seen | None:
+        """What a look has found of this very object, by what is a secret now; None where there was none."""
+        kept = self._seen.get(id(body))
+        if kept is None or kept[0] is not body or kept[1].generation != self._redactor.generation:
+            return None
+        return kept[1]
+
+    def _look(self, body: bytes, then: Callable[[], None]) -> None:
+        from hashlib import sha256
+
+        try:
+            generation = self._redactor.generation
+            suspected = self._redactor.suspects(body)
+            self._seen[id(body)] = body, Seen(sha256(body).hexdigest(), generation, suspected)
+        finally:
+            then()
