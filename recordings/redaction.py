@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -133,17 +133,17 @@ class Redactor:
         self._scanned = near
         self.generation += 1
 
-    def quicken(self) -> None:
+    def quicken(self, compiled: Callable[[Sequence[bytes]], bytes | None] | None = None) -> None:
         """Have `hints` look at what holds no secret, as most does, in a fraction of the time; they stay the same.
 
-        Takes a tenth of a second and some memory, so for those who look at much. Lasts until there is more that is a
-        secret. May be called in a thread; where it cannot be done, nothing happens.
+        Takes time and memory, so for those who look at much; `compiled` is as `scanner` has it. Lasts until there is
+        more that is a secret. May be called in a thread; where it cannot be done, nothing happens.
         """
         generation = self.generation
         if self._quickened == generation:
             return
         self._quickened = generation
-        scan = scanner(self._scanned)
+        scan = scanner(self._scanned, compiled)
         if scan is None:
             return
         own = self._own_match if self._own else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -44,9 +44,8 @@ Durability: TypeAlias = Literal["os", "group", "barrier"]
 """What survives power loss: whatever the system wrote; all but 50 ms; all that `barrier` returned for."""
 
 RESERVE_BYTES = 8 * 1024 * 1024
-QUICK_FROM_BYTES, QUICK_FROM_MEAN = 512 * 1024, 2048
-"""After so much, of so much a frame, it pays to have the redactor made quick. That takes 11 MiB, and small bodies gain
-half a microsecond each."""
+QUICK_FROM_BYTES = 128 * 1024
+"""After so much it pays to have the redactor made quick, which takes a process half a second, and here 2 MiB."""
 RETRY_NS = 1_000_000_000
 """How long, on the session's clock, a recorder that was refused waits before it asks for room again."""
 
@@ -72,7 +71,7 @@ class Redacts(Protocol):
         """The frame without its secrets, flagged `redacted` where there were any."""
         ...
 
-    def quicken(self) -> None:
+    def quicken(self, compiled: Callable[[Sequence[bytes]], bytes | None]) -> None:
         """Make `hints` quicker for as long as the generation lasts; takes a while, and may be called in a thread."""
         ...
 
@@ -387,10 +386,9 @@ class Recorder:
         redactor = self.redactor
         if redactor is None or self._quickened == redactor.generation:
             return
-        written = self._size + self._blobs.written_bytes
-        if written >= QUICK_FROM_BYTES and written >= QUICK_FROM_MEAN * (self._last or 1):
+        if self._size + self._blobs.written_bytes >= QUICK_FROM_BYTES:
             self._quickened = redactor.generation
-            threading.Thread(target=redactor.quicken, name="tieline-quicken", daemon=True).start()
+            threading.Thread(target=_quicken, args=(redactor,), name="tieline-quicken", daemon=True).start()
 
     # Trouble
 
@@ -543,3 +541,10 @@ class Recorder:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _quicken(redactor: Redacts) -> None:
+    # In the thread, since it loads what a recorder does not need otherwise.
+    from recordings.scanning import compiled
+
+    redactor.quicken(compiled)

@@ -8,11 +8,12 @@ import sys
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recordings import redaction, scanner
+from recordings import redaction, scanner, scanning
 from recordings.names import STEMS
 from recordings.patterns import SHAPES, prefilter
 from recordings.redaction import Redactor
@@ -152,7 +153,7 @@ def test_one_that_was_made_while_a_secret_was_learnt_does_not_overlook_that(
     each = Redactor(SECRET_KEY)
     made = redaction.scanner
 
-    def meanwhile(patterns: tuple[bytes, ...]) -> scanner.Scan | None:
+    def meanwhile(patterns: tuple[bytes, ...], _: object) -> scanner.Scan | None:
         found = made(patterns)
         each.know(["later-secret"])
         return found
@@ -174,7 +175,7 @@ def test_a_look_that_fails_leaves_the_answer_to_re2(monkeypatch: pytest.MonkeyPa
     def fails(*_: object) -> None:
         raise RuntimeError("in use by another thread")
 
-    monkeypatch.setattr(redaction, "scanner", lambda _: fails)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(redaction, "scanner", lambda *_: fails)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     each = Redactor(SECRET_KEY)
     each.quicken()
     assert each.hints(b'{"password":"x"}')
@@ -204,15 +205,39 @@ def test_a_recording_that_grows_is_made_quick_beside_and_keeps_what_it_would_hav
     assert recorded("slow", slow) == kept
 
 
-def test_a_recording_of_small_frames_is_not_made_quick_however_long_it_grows(tmp_path: Path) -> None:
+def test_a_short_recording_is_not_made_quick(tmp_path: Path) -> None:
     each = Redactor(SECRET_KEY)
     before = each.hints
     with Recorder(tmp_path / "r", redactor=each, durability="os") as recorder:
-        for seq in range(1, 1200):
+        for seq in range(1, 100):
             recorder.append(frame(seq, b'{"text":"%b"}' % (b"y" * 500)))
-        assert (tmp_path / "r" / "frames.jsonl").stat().st_size > QUICK_FROM_BYTES
     assert "tieline-quicken" not in [thread.name for thread in threading.enumerate()]
     assert each.hints is before
+
+
+def test_what_another_process_has_compiled_looks_for_the_same() -> None:
+    slow, quick = Redactor(SECRET_KEY, known=KNOWN), Redactor(SECRET_KEY, known=KNOWN)
+    quick.quicken(scanning.compiled)
+    assert quick.hints != quick._every  # pyright: ignore[reportPrivateUsage]
+    for secret in KNOWN:
+        data = b'{"text":%b}' % msgspec.json.encode(secret)
+        assert quick.hints(data) == (slow.hints(data) or None)
+    assert quick.hints(KNOWN[0].encode())
+    assert not quick.hints(b'{"text":"nothing"}')
+
+
+@pytest.mark.parametrize("written", [None, b"", b"no database", b"\0" * 200_000])
+def test_what_another_process_did_not_compile_leaves_all_as_it_was(written: bytes | None) -> None:
+    each = Redactor(SECRET_KEY)
+    before = each.hints
+    each.quicken(lambda _: written)
+    assert each.hints is before
+
+
+def test_a_process_that_cannot_compile_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scanning.compiled([b"("]) is None
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert scanning.compiled([b"a"]) is None
 
 
 def test_one_thread_looks_at_a_time_and_another_has_to_ask_elsewhere() -> None:
