@@ -86,6 +86,8 @@ class Catalog:
         self._kinds = {method: _Kind() for method in mcp.LIST_METHODS}
         self._judge = judge
         self._results = results
+        self.direct: Mapping[str, Item] = {}
+        """The tools that a call by these names means, with no more to look at; others are for `find` to tell."""
         self._headers: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}
         self._told: set[str] = set()
         self._first = ""
@@ -136,8 +138,7 @@ class Catalog:
 
     def forget(self, peer: str, method: str) -> None:
         """The peer's list has changed: the next use must fetch it again. Until then only qualified names resolve."""
-        kind = self._kinds[method]
-        kind.stale = True
+        kind = self._spoil(method)
         kind.by_peer.pop(peer, None)
         kind.outdated.discard(peer)
         kind.changes[peer] += 1
@@ -157,9 +158,8 @@ class Catalog:
             found.append(Item(peer, name, bytes(raw)))
             if method == "tools/list":
                 self._note(peer, raw)
-        kind = self._kinds[method]
+        kind = self._spoil(method)
         kind.by_peer[peer] = found
-        kind.stale = True
         if asked_at is None or asked_at == kind.changes[peer]:
             kind.outdated.discard(peer)
         else:
@@ -256,14 +256,6 @@ class Catalog:
                 return item.schema
         return b""
 
-    def whose(self, name: str) -> Item | None:
-        """Return the tool that is offered under a name; None where `find`, or who asks it, has more to look at."""
-        kind = self._kinds["tools/list"]
-        item = kind.offered.get(name)
-        if item is None or kind.stale or self._judge is not None or item.peer in kind.outdated:
-            return None
-        return item
-
     def held_by(self, name: str) -> str | None:
         """Return the peer of which a tool would have this name, were it not kept back."""
         self._fresh("tools/list")
@@ -297,7 +289,29 @@ class Catalog:
         if kind.stale:
             self._name(method, kind)
             kind.stale = False
+            if method == "tools/list":
+                self.direct = self._settled(kind)
         return kind
+
+    def _spoil(self, method: str) -> _Kind:
+        """What is known of a list is about to be something else: no name of it is certain until it is looked at."""
+        kind = self._kinds[method]
+        kind.stale = True
+        if method == "tools/list":
+            self.direct = {}
+        return kind
+
+    def _settled(self, kind: _Kind) -> Mapping[str, Item]:
+        """What is offered, without tools of which somebody may hold back a definition, or is about to see another."""
+        if self._judge is None and not kind.outdated:
+            return kind.offered
+        items = [item for items in kind.by_peer.values() for item in items]
+        held = {(item.peer, item.original) for item in items if item.held}
+        return {
+            name: item
+            for name, item in kind.offered.items()
+            if item.peer not in kind.outdated and (item.peer, item.original) not in held
+        }
 
     def _name(self, method: str, kind: _Kind) -> None:
         named = method in _NAMED

@@ -75,11 +75,11 @@ class Tap(Protocol):
         ...
 
     def together(
-        self, kind: str, way: str, peer: str, after: int | None, method: str,
-        rows: Sequence[tuple[bytes, int, int | None, str]],
+        self, kind: str, way: str, after: int | None, method: str,
+        rows: Sequence[tuple[str, bytes, int, int | None, str]],
     ) -> int:  # fmt: skip
-        """As `plain`, for messages that came together: body, id, `re` and name of each. Returns the `seq` of the first
-        one, the others follow on; or -1 where nothing was done, and each is to be recorded for itself."""
+        """As `plain`, for messages that came together: peer, body, id, `re` and name of each. Returns the `seq` of the
+        first one, the others follow on; or -1 where nothing was done, and each is to be recorded for itself."""
         ...
 
     def met(self, peer: str, facts: PeerFacts) -> None:

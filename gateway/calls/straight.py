@@ -8,7 +8,7 @@ same bytes. What is looked for in a message is looked for by `find`: `in` takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import msgspec
 
@@ -22,8 +22,9 @@ from transports.base import Stamp
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
+    from gateway.calls.seat import Seat
     from gateway.calls.session import Session
-    from transports.base import Link
+    from transports.base import Id, Link
 
 LANE_MARK = mcp.META_LANE.encode()
 
@@ -32,64 +33,61 @@ class _Plain(msgspec.Struct, gc=False):
     """What has to be known of the params of a plain call: what is called, and whether more is said about the call."""
 
     name: str = ""
+    uri: str = ""
+    """Read as `mcp.Named` reads it: where it is no text, nothing is named."""
     meta: msgspec.Raw = msgspec.field(name="_meta", default=EMPTY)
 
 
 _read_plain = msgspec.json.Decoder(_Plain).decode
 
 
-def _may(session: Session, core: Core) -> bool:
-    """Whether plain calls of a core may go straight at present, to whichever peer."""
-    return (
-        session.is_straight
-        and core.era == "legacy"
-        and not session.exchange.is_draining
-        and session.exchange.is_watching
-        and session.tap.accepting
-    )
-
-
-def _way(session: Session, name: str) -> tuple[Peer, str] | None:
-    """The peer that a plain call of a name goes straight to, and its own name for that."""
-    seat = session.sole
-    original = name
-    if seat is None:
-        tool = session.catalog.whose(name)
-        if tool is None:
-            return None
-        seat = session.seats[tool.peer]
-        original = tool.original
-    if len(seat.peers) != 1:
+def _ready_at(seat: Seat) -> Peer | None:
+    """The one connection of a seat, where plain calls go straight to it; None where not."""
+    peers = seat.peers
+    if len(peers) != 1:
         return None
-    peer = seat.peers[0]
-    return (peer, original) if peer.is_plain and not peer.is_full else None
+    peer = peers[0]
+    return peer if peer.is_plain and not peer.is_full else None
 
 
 def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
     """Send a plain call on, and say whether that was done. Where not, nothing has been touched."""
     id_ = envelope.id
     calls = core.open
-    if not _may(session, core) or id_ in calls or len(calls) + len(session.cores) > session.max_in_flight:
+    exchange = session.exchange
+    tap = session.tap
+    if (
+        not session.is_straight
+        or core.era != "legacy"
+        or id_ in calls
+        or len(calls) + len(session.cores) > session.max_in_flight
+        or exchange.is_draining
+        or not exchange.is_watching
+        or not tap.accepting
+    ):
         return False
-    params = envelope.params
+    params: bytes = envelope.params
     # Asked by `isinstance`, it would be one more call for each of the short ones.
     is_long = envelope.__class__ is LongCall
-    called = cast("LongCall", envelope).name if is_long else name_of(data, params)
-    if called is None:
+    name = cast("LongCall", envelope).name if is_long else name_of(data, envelope.params)
+    if name is None:
         return False
-    way = _way(session, called)
-    if way is None:
+    seat = session.sole
+    if seat is None:
+        tool = session.catalog.direct.get(name)
+        if tool is None:
+            return False
+        seat = session.seats[tool.peer]
+        if tool.original != name:
+            name = tool.original
+            params = under_name(params, name)
+    peer = _ready_at(seat)
+    if peer is None or len(peer.pending) >= peer.limit:
         return False
-    peer, name = way
-    if len(peer.pending) >= peer.limit:
-        return False
-    tap = session.tap
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
     if seq < 0:
         core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         return True
-    if name != called:
-        params = under_name(params, name)
     ours = peer.next_id()
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
     call.deadline = tap.at + peer.timeout_ns
@@ -105,15 +103,23 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     return True
 
 
-def _first_ones(
-    session: Session, core: Core, many: Sequence[bytes], most_depth: int
-) -> tuple[Peer | None, dict[int, tuple[bytes, bytes, str]]]:
-    """As many of the first messages as are plain calls for one peer that has room for them: message, params, name."""
+_Fresh: TypeAlias = dict[int, tuple["Peer", bytes, bytes, str]]
+"""Plain calls that are about to be sent on, by id: to whom, the message, params and name as they are there."""
+
+
+def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> _Fresh:
+    """As many of the first messages as are plain calls for peers that have room for them."""
     calls = core.open
-    peer: Peer | None = None
+    seat = session.sole
+    by_name = session.catalog.direct
     room = session.max_in_flight + 1 - len(session.cores) - len(calls)
-    fresh: dict[int, tuple[bytes, bytes, str]] = {}
-    for data in many:
+    rooms: dict[Peer, int] = {}
+    peer = None
+    if seat is not None:
+        peer = _ready_at(seat)
+        room = min(room, peer.limit - len(peer.pending)) if peer is not None else 0
+    fresh: _Fresh = {}
+    for data in many[: max(room, 0)]:
         try:
             envelope, kind = scan(data, most_depth)
         except BadMessage:
@@ -124,18 +130,19 @@ def _first_ones(
         name = name_of(data, params)
         if name is None:
             break
-        if peer is None or session.sole is None:
-            way = _way(session, name)
-            if way is None or (peer is not None and way[0] is not peer):
+        if seat is None:
+            tool = by_name.get(name)
+            peer = _ready_at(session.seats[tool.peer]) if tool is not None else None
+            if tool is None or peer is None:
                 break
-            peer, original = way
-            room = min(room, peer.limit - len(peer.pending))
-            if original != name:
-                name, params = original, under_name(params, original)
-        if len(fresh) >= room:
-            break
-        fresh[id_] = data, params, name  # pyright: ignore[reportArgumentType] - what shows as a request at once has a number
-    return peer, fresh
+            left = rooms[peer] = rooms.get(peer, peer.limit - len(peer.pending)) - 1
+            if left < 0:
+                break
+            if tool.original != name:
+                name = tool.original
+                params = under_name(params, name)
+        fresh[id_] = peer, data, params, name  # pyright: ignore[reportArgumentType] - what shows as a request at once has a number
+    return fresh
 
 
 def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> int:
@@ -143,23 +150,43 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
 
     Less than two are none: one alone goes as well by itself. Of what is not sent on nothing has been touched.
     """
-    if not _may(session, core):
-        return 0
-    peer, fresh = _first_ones(session, core, many, most_depth)
-    if peer is None or len(fresh) < 2:
-        return 0
-    calls = core.open
-    pending = peer.pending
     tap = session.tap
-    rows = [(data, id_, None, name) for id_, (data, _, name) in fresh.items()]
-    seq = tap.together("request", "core>", peer.name, core.delivered, "tools/call", rows)
+    exchange = session.exchange
+    may_go = (
+        session.is_straight
+        and core.era == "legacy"
+        and not exchange.is_draining
+        and exchange.is_watching
+        and tap.accepting
+    )
+    fresh = _first_ones(session, core, many, most_depth) if may_go else {}
+    if len(fresh) < 2:
+        return 0
+    rows = [(peer.name, data, id_, None, name) for id_, (peer, data, _, name) in fresh.items()]
+    seq = tap.together("request", "core>", core.delivered, "tools/call", rows)
     if seq < 0:
         return 0
-    deadline = tap.at + peer.timeout_ns
+    _send_fresh(session, core, fresh, seq)
+    return len(fresh)
+
+
+def _send_fresh(session: Session, core: Core, fresh: _Fresh, seq: int) -> None:
+    """Enter calls that were recorded from `seq` on, and send them: to each peer in the order in which they came."""
+    calls, at = core.open, session.tap.at
     is_checked = session.results is not None
+    by_peer: dict[Peer, list[bytes]] = {}
+    last: Peer | None = None
     out: list[bytes] = []
-    for id_, (_, params, name) in fresh.items():
-        ours = peer.next_id()
+    pending: dict[Id, Call] = {}
+    ours = deadline = 0
+    for id_, (peer, _, params, name) in fresh.items():
+        if peer is not last:
+            if last is not None:
+                _count(last, ours, seq)
+            last, pending, ours = peer, peer.pending, peer.last_id
+            out = by_peer.setdefault(peer, [])
+            deadline = at + peer.timeout_ns
+        ours += 1
         call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)
         call.deadline = deadline
         if is_checked:
@@ -167,10 +194,18 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
         calls[id_] = pending[ours] = call
         seq += 1
         out.append(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
-    send_all(peer.link, out)  # pyright: ignore[reportArgumentType] - a plain peer has one
-    peer.calls += len(fresh)
+    if last is not None:
+        _count(last, ours, seq)
+    for peer, messages in by_peer.items():
+        send_all(peer.link, messages)  # pyright: ignore[reportArgumentType] - a plain peer has one
+
+
+def _count(peer: Peer, ours: int, seq: int) -> None:
+    """A peer is about to be sent calls up to the id `ours`; what comes next is recorded as `seq`."""
+    count = ours - peer.last_id
+    peer.mint(count)
+    peer.calls += count
     peer.delivered = seq - 1
-    return len(fresh)
 
 
 def send_all(link: Link, messages: list[bytes]) -> None:
@@ -275,8 +310,9 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
     if core is None or len(fresh) < 2:
         return 0
     session = core.session
-    rows = [(data, id_, call.seq, "") for id_, (call, data, _) in fresh.items()]
-    seq = session.tap.together("response", "peer>", peer.name, peer.delivered, "tools/call", rows)
+    name = peer.name
+    rows = [(name, data, id_, call.seq, "") for id_, (call, data, _) in fresh.items()]
+    seq = session.tap.together("response", "peer>", peer.delivered, "tools/call", rows)
     if seq < 0:
         return 0
     peer.damage.silence = peer.damage.in_a_row = 0

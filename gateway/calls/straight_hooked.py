@@ -62,7 +62,7 @@ def goes_by_hooks(session: Session, hooked: Hooked, core: Core, data: bytes, env
     except msgspec.DecodeError:
         return False
     name = called.name
-    tool = session.catalog.whose(name)
+    tool = session.catalog.direct.get(name)
     # Who is asked about a call is told its name as the peer has it.
     seat = session.seats.get(tool.peer) if tool is not None and tool.original == name else None
     if seat is None or len(seat.peers) != 1 or seat.is_pi:

@@ -230,8 +230,9 @@ class StraightPlay:
                 core.refuse(one.id, unrecorded())
                 return True
         else:
-            rows = [(one.data, one.id, None, one.name) for one in calls]
-            seq = tap.together("request", "core>", peer.name, core.delivered, "tools/call", rows)
+            name = peer.name
+            rows = [(name, one.data, one.id, None, one.name) for one in calls]
+            seq = tap.together("request", "core>", core.delivered, "tools/call", rows)
             if seq < 0:
                 return False
         core.session.tap.at = tap.at
@@ -337,15 +338,15 @@ class StraightPlay:
         tap = self._tap
         name, after = peer.name, peer.delivered
         out: list[bytes] = []
-        rows: list[tuple[bytes, int, int | None, str]] = []
+        rows: list[tuple[str, bytes, int, int | None, str]] = []
         for one, body, result in said:
             out.append(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (one.id, result))
-            rows.append((body if self._counts else under_id(body, one.ours), one.ours, one.live, ""))
-        first = tap.together("response", "peer>", name, after, "tools/call", rows) if len(rows) > 1 else -1
+            rows.append((name, body if self._counts else under_id(body, one.ours), one.ours, one.live, ""))
+        first = tap.together("response", "peer>", after, "tools/call", rows) if len(rows) > 1 else -1
         if first >= 0:
             core.delivered = first + len(rows) - 1
         else:
-            for body, ours, live, _ in rows:
+            for _, body, ours, live, _ in rows:
                 core.delivered = tap.plain(
                     "response", "peer>", body, name, ours, live, after, "tools/call", ""
                 )

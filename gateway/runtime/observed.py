@@ -79,16 +79,16 @@ class ObservedTap:
         return seq
 
     def together(
-        self, kind: str, way: str, peer: str, after: int | None, method: str,
-        rows: Sequence[tuple[bytes, int, int | None, str]],
+        self, kind: str, way: str, after: int | None, method: str,
+        rows: Sequence[tuple[str, bytes, int, int | None, str]],
     ) -> int:  # fmt: skip
         """Record plain frames by one write, then show them."""
         tap = self._tap
-        first = tap.together(kind, way, peer, after, method, rows)
+        first = tap.together(kind, way, after, method, rows)
         if first >= 0:
             at, put, unsuspected = tap.at, self._put, tap.unsuspected
             self.at = at
-            for seq, (body, id_, re, name) in enumerate(rows, first):
+            for seq, (peer, body, id_, re, name) in enumerate(rows, first):
                 put((seq, at, kind, way, body, (peer, id_, re, method, name, unsuspected)))
         return first
 

@@ -95,8 +95,8 @@ class NullTap:
         return self.record(kind, way)
 
     def together(
-        self, kind: str, way: str, peer: str, after: int | None, method: str,
-        rows: Sequence[tuple[bytes, int, int | None, str]],
+        self, kind: str, way: str, after: int | None, method: str,
+        rows: Sequence[tuple[str, bytes, int, int | None, str]],
     ) -> int:  # fmt: skip
         """Number frames."""
         first = self.record(kind, way)
@@ -319,11 +319,11 @@ class RecordingTap:
             self._rules = redactor.generation
 
     def together(
-        self, kind: str, way: str, peer: str, after: int | None, method: str,
-        rows: Sequence[tuple[bytes, int, int | None, str]],
+        self, kind: str, way: str, after: int | None, method: str,
+        rows: Sequence[tuple[str, bytes, int, int | None, str]],
     ) -> int:  # fmt: skip
-        """Record messages that came together by one write: each one's body, id, `re` and name. As `plain`, but for that
-        -1 says that nothing was done: they are to be recorded one by one."""
+        """Record messages that came together by one write: each one's peer, body, id, `re` and name. As `plain`, but
+        for that -1 says that nothing was done: they are to be recorded one by one."""
         if self._barrier or after is None:
             return -1
         self._look_for_secrets()
@@ -332,7 +332,7 @@ class RecordingTap:
         words, most = self._words, self._quick_bytes
         frames: list[bytes] = []
         seen: list[bytes] = []
-        for body, id_, re, name in rows:
+        for peer, body, id_, re, name in rows:
             if len(body) >= most or NEWLINE in body:
                 return -1
             head, tail, is_harmless = words[kind, peer, way, method, name]

@@ -10,14 +10,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.calls import straight
-from gateway.config.model import CatalogConfig
-from gateway.config.peer import PeerConfig, ToolsConfig
+from gateway.config.model import CatalogConfig, LimitsConfig
+from gateway.config.peer import PeerConfig, PeerLimits, ToolsConfig
 from tests.gateway.calls.kit import Client, Desk, Service
 from tests.gateway.calls.test_straight import answered
 
 NAMES = ["add", "mul", "find", "calc__add", "data__add", "calc__mul", "short", "no such", ""]
 """`add` is offered by both, so that each is told with its peer's name before it; `find` is told as `short`."""
-name = st.sampled_from(NAMES)
+ODD = {
+    "token": b'{"name":"mul","_meta":{"progressToken":"t"}}',
+    "lane": b'{"name":"data__add","_meta":{"io.tieline/lane":"turn1/tool2"}}',
+    "meta": b'{ "name" : "data__add" , "_meta" : { "x" : 1 } }',
+    "uri": b'{"name":"mul","uri":5}',
+    "twice": b'{"name":"mul","name":"data__add"}',
+    "long": b'{"name":"data__add","arguments":{"text":"%b"}}' % (b"x" * 3000),
+    "no name": b'{"name":7}',
+}
+"""Params that are written as they are; each is asked for by its name here."""
+name = st.sampled_from([*NAMES, "mul", "short", *ODD])
+offer = st.sampled_from(["add", "mul", "find", "mul!"])
 service = st.sampled_from(["calc", "data"])
 id_ = st.sampled_from([1, 2, 3, "1"])
 how = st.sampled_from(["result", "error", "task", "damaged"])
@@ -30,19 +41,37 @@ step = st.one_of(
     st.tuples(st.just("cancel"), id_, st.just("")),
     st.tuples(st.just("die"), service, st.just("")),
     st.tuples(st.just("full"), service, st.booleans()),
-    st.tuples(st.just("offer"), service, st.lists(st.sampled_from(["add", "mul", "find"]), unique=True)),
+    st.tuples(st.just("offer"), service, st.lists(offer, unique=True)),
+    st.tuples(
+        st.just("reload"), st.sampled_from(["as it was", "deny", "prefix", "alone", "anew"]), st.just("")
+    ),
     st.tuples(st.just("list"), st.just(0), st.just("")),
     st.tuples(st.just("lose"), st.sampled_from(["core>", "peer>", ""]), st.sampled_from(["keep", "serve"])),
 )
 MET: list[tuple[str, Any, Any]] = [("list", 0, "")]
 
 
+RENAMED = ToolsConfig(rename={"find": "short"})
+PEERS = {"calc": PeerConfig(command=["x"]), "data": PeerConfig(command=["x"], tools=RENAMED)}
+RELOADS: dict[str, tuple[dict[str, PeerConfig], set[str]]] = {
+    "as it was": (PEERS, set()),
+    "deny": (PEERS | {"calc": PeerConfig(command=["x"], tools=ToolsConfig(deny=["mul"]))}, set()),
+    "prefix": (PEERS | {"data": PeerConfig(command=["x"], prefix="d", tools=RENAMED)}, set()),
+    "alone": ({"data": PEERS["data"]}, {"calc"}),
+    "anew": (PEERS, {"data"}),
+}
+"""The peers of a configuration, and those that are not what they were."""
+
+
 def two(**more: Any) -> Desk:
-    return Desk(
-        {"calc": Service(tools=["add", "mul"]), "data": Service(tools=["add", "find"])},
-        peers={"data": PeerConfig(command=["x"], tools=ToolsConfig(rename={"find": "short"}))},
-        **more,
-    )
+    services = {"calc": Service(tools=["add", "mul"]), "data": Service(tools=["add", "find"])}
+    return Desk(services, peers=PEERS, **more)
+
+
+def holds_changed(peer: str, tool: str, definition: bytes) -> bool:
+    """A judge that holds back what says that it has changed."""
+    del peer, tool
+    return b"changed" in definition
 
 
 def play(steps: list[tuple[str, Any, Any]], *, is_straight: bool, desk: Desk, stamped: bool = False) -> Any:
@@ -57,7 +86,9 @@ def play(steps: list[tuple[str, Any, Any]], *, is_straight: bool, desk: Desk, st
 
 
 def asked(number: int | str, called: str) -> dict[str, Any]:
-    params = {"arguments": {"a": "ä"}, "name": called, "more": [1.0]}
+    params: Any = {"arguments": {"a": "ä"}, "name": called, "more": [1.0]}
+    if called in ODD:
+        params = msgspec.Raw(ODD[called])
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
@@ -70,11 +101,29 @@ def perform(desk: Desk, core: Client, what: str, which: Any, more: Any) -> None:
         core.cancels(which)
     elif what == "list":
         core.asks("tools/list", id=90)
+    elif what == "reload":
+        reload(desk, which)
     elif what == "lose":
         desk.tap.refuses = {which}
         desk.tap.must_keep = more == "keep"
     elif desk.services[which].wires:
         perform_at(desk.services[which], what, more)
+
+
+def offered(tool: str) -> dict[str, Any]:
+    """A definition; one that was changed is marked by `!`."""
+    return {"name": tool.removesuffix("!")} | ({"description": "changed"} if tool.endswith("!") else {})
+
+
+def reload(desk: Desk, how: str) -> None:
+    """Go on by another configuration; the way that is gone stays the same."""
+    session = desk.exchange.sessions[0]
+    before = session.is_straight, session.answers_straight
+    peers, replaced = RELOADS[how]
+    gone = (session.seats.keys() - peers.keys()) | (replaced & session.seats.keys())
+    desk.exchange.reconfigure(msgspec.structs.replace(desk.config, peers=peers), replaced=gone)
+    session.is_straight, session.answers_straight = before
+    desk.settle()
 
 
 def perform_at(one: Service, what: str, more: Any) -> None:
@@ -83,7 +132,7 @@ def perform_at(one: Service, what: str, more: Any) -> None:
     elif what == "full":
         one.wire.receiver.writable(not more)
     elif what == "offer":
-        one.lists["tools/list"] = [[{"name": each} for each in more]]
+        one.lists["tools/list"] = [[offered(each) for each in more]]
         one.tells("notifications/tools/list_changed")
     else:
         sent: list[dict[str, Any]] = one.wire.link.inbox
@@ -110,6 +159,11 @@ def perform_at(one: Service, what: str, more: Any) -> None:
 @example(
     steps=[("offer", "data", ["mul"]), ("call", 1, "mul"), ("list", 0, "")], stamped=False, prefix="auto"
 )
+@example(steps=[("call", 1, "uri"), ("call", 2, "twice")], stamped=False, prefix="auto")
+@example(steps=[("reload", "deny", ""), ("call", 1, "mul"), ("list", 0, "")], stamped=False, prefix="auto")
+@example(
+    steps=[("reload", "alone", ""), ("list", 0, ""), ("call", 1, "short")], stamped=False, prefix="never"
+)
 def test_both_ways_leave_the_same_frames_and_bytes_past_several_peers(
     steps: list[tuple[str, Any, Any]], *, stamped: bool, prefix: Any
 ) -> None:
@@ -117,6 +171,34 @@ def test_both_ways_leave_the_same_frames_and_bytes_past_several_peers(
         play(MET + steps, is_straight=way, desk=two(catalog=CatalogConfig(prefix=prefix)), stamped=stamped)
         for way in (True, False)
     ]
+    assert ways[0] == ways[1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=st.lists(step, max_size=14))
+@example(steps=[("offer", "calc", ["mul!", "add"]), ("list", 0, ""), ("call", 1, "mul")])
+@example(steps=[("offer", "calc", ["mul", "mul!"]), ("list", 0, ""), ("call", 1, "mul")])
+def test_both_ways_are_the_same_where_changed_definitions_are_held_back(
+    steps: list[tuple[str, Any, Any]],
+) -> None:
+    ways = [play(MET + steps, is_straight=way, desk=two(judge=holds_changed)) for way in (True, False)]
+    assert ways[0] == ways[1]
+
+
+def limited() -> Desk:
+    """Of the two peers one takes a single call at a time."""
+    peers = PEERS | {"calc": PeerConfig(command=["x"], limits=PeerLimits(max_in_flight=1))}
+    services = {"calc": Service(tools=["add", "mul"]), "data": Service(tools=["find"])}
+    return Desk(services, peers=peers, limits=LimitsConfig(max_in_flight_per_session=4))
+
+
+@pytest.mark.parametrize(
+    "names", [["mul", "mul", "find"], ["find", "mul", "find", "mul"], ["find"] * 6, ["mul", "find"]]
+)
+def test_calls_that_come_together_are_as_many_as_there_is_room_for(names: list[str]) -> None:
+    crowd = ("crowd", tuple(enumerate(names)), "")
+    steps: list[tuple[str, Any, Any]] = [*MET, crowd, ("answers", "calc", ("result",)), crowd]
+    ways = [play(steps, is_straight=way, desk=limited()) for way in (True, False)]
     assert ways[0] == ways[1]
 
 
@@ -165,13 +247,17 @@ def test_a_name_goes_the_long_way_while_it_is_not_known_whose_it_is(monkeypatch:
     assert went == [False, True, False]
 
 
-def test_calls_that_come_together_go_straight_as_far_as_they_are_for_one_peer() -> None:
+def test_calls_that_come_together_go_straight_together_whosever_they_are() -> None:
     desk = two()
     core = desk.core()
     core.asks("tools/list", id=90)
     many = [
-        asked(number, called) for number, called in enumerate(["mul", "calc__add", "mul", "short", "short"])
+        asked(number, called) for number, called in enumerate(["mul", "short", "calc__add", "short", "add"])
     ]
     taken = core.receiver.together([msgspec.json.encode(each) for each in many])
-    assert taken == 3
-    assert core.receiver.together([msgspec.json.encode(each) for each in many[3:]]) == 2
+    assert taken == 4, "`add` is nobody's alone"
+    assert [frame.peer for frame in desk.frames("request", way="core>")[-4:]] == ["calc", "data"] * 2
+    got = [
+        desk.services[peer].gets("tools/call")["params"]["name"] for peer in ["calc", "calc", "data", "data"]
+    ]
+    assert got == ["mul", "add", "find", "find"]

@@ -39,13 +39,14 @@ class GatheringTogether(GatheringTap):
     """As a recorder takes frames that came together."""
 
     def together(
-        self, kind: str, way: str, peer: str, after: int | None, method: str,
-        rows: Sequence[tuple[bytes, int, int | None, str]],
+        self, kind: str, way: str, after: int | None, method: str,
+        rows: Sequence[tuple[str, bytes, int, int | None, str]],
     ) -> int:  # fmt: skip
         if after is None:
             return -1
         seqs = [
-            self.plain(kind, way, body, peer, id_, re, after, method, name) for body, id_, re, name in rows
+            self.plain(kind, way, body, peer, id_, re, after, method, name)
+            for peer, body, id_, re, name in rows
         ]
         return seqs[0]
 

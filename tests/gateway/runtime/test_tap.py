@@ -330,13 +330,23 @@ def test_the_number_of_a_frame_that_could_not_be_written_stands_in_no_other_fram
     ]
 
 
-Row = tuple[bytes, int, int | None, str]
-ROWS: list[Row] = [(b'{"n":%d}' % number, number, None, "add") for number in range(3)]
+Row = tuple[str, bytes, int, int | None, str]
+ROWS: list[Row] = [(peer, b'{"n":%d}' % number, number, None, "add") for number, peer in enumerate("pqp")]
 
 
 def told_of(folder: Path) -> list[tuple[object, ...]]:
     return [
-        (frame.seq, frame.kind, frame.id, frame.re, frame.after, frame.name, bytes(frame.body), frame.flags)
+        (
+            frame.seq,
+            frame.kind,
+            frame.peer,
+            frame.id,
+            frame.re,
+            frame.after,
+            frame.name,
+            bytes(frame.body),
+            frame.flags,
+        )
         for frame in open_recording(folder)
         if frame.kind != "lost"
     ]
@@ -346,17 +356,17 @@ def told_of(folder: Path) -> list[tuple[object, ...]]:
 def test_messages_recorded_together_are_the_frames_that_they_are_one_by_one(
     secret: bool, tmp_path: Path
 ) -> None:
-    rows = [*ROWS, (b'{"password":"hunter2-and-more"}', 9, 4, "other")] if secret else ROWS
+    rows = [*ROWS, ("p", b'{"password":"hunter2-and-more"}', 9, 4, "other")] if secret else ROWS
     for folder in ("one", "all"):
         redactor = Redactor(b"k" * 32)
         recorder = Recorder(tmp_path / folder, durability="os", redactor=redactor)
         tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
         tap.record("mark", "inside", x={"first": True})
-        together = folder == "all" and tap.together("request", "core>", "p", 0, "tools/call", rows) >= 0
+        together = folder == "all" and tap.together("request", "core>", 0, "tools/call", rows) >= 0
         assert together is (folder == "all" and not secret), "what may be a secret is looked at for itself"
         if not together:
-            for body, id_, re, name in rows:
-                tap.plain("request", "core>", body, "p", id_, re, 0, "tools/call", name)
+            for peer, body, id_, re, name in rows:
+                tap.plain("request", "core>", body, peer, id_, re, 0, "tools/call", name)
         tap.end().close()
     assert told_of(tmp_path / "all") == told_of(tmp_path / "one")
 
@@ -375,10 +385,10 @@ def test_of_messages_that_cannot_be_written_together_none_is_there_and_none_is_n
     tap.record("mark", "inside", x={"first": True})
     before = (tmp_path / "recording" / "frames.jsonl").read_bytes()
     disk.broken = True
-    assert tap.together("request", "core>", "p", 0, "tools/call", ROWS) == -1
+    assert tap.together("request", "core>", 0, "tools/call", ROWS) == -1
     assert (tmp_path / "recording" / "frames.jsonl").read_bytes() == before
     disk.broken = False
-    assert tap.together("request", "core>", "p", 0, "tools/call", ROWS) == 1
+    assert tap.together("request", "core>", 0, "tools/call", ROWS) == 1
     assert tap.record("mark", "inside", x={"last": True}) == 4
     tap.end().close()
     assert [seq for seq, *_ in told_of(tmp_path / "recording")] == [0, 1, 2, 3, 4]
@@ -398,9 +408,9 @@ def test_a_block_that_is_due_is_closed_before_messages_that_are_recorded_togethe
 
 def test_messages_that_come_together_and_are_not_recorded_are_numbered_one_after_the_other() -> None:
     tap = NullTap()
-    assert tap.together("request", "core>", "p", 0, "tools/call", ROWS) == 0
+    assert tap.together("request", "core>", 0, "tools/call", ROWS) == 0
     assert tap.record("mark", "inside") == len(ROWS)
-    assert RefusingTap().together("response", "peer>", "p", 0, "tools/call", ROWS) == -1
+    assert RefusingTap().together("response", "peer>", 0, "tools/call", ROWS) == -1
 
 
 def test_nothing_is_recorded_after_the_end_by_either_way(tmp_path: Path) -> None:
