@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 from urllib.parse import quote, quote_plus
+
+import msgspec
 
 from recordings.late import late
 from recordings.linear import Match, compiled, escaped
@@ -21,7 +22,7 @@ _START = rb"(?:^|[^A-Za-z0-9]|\\[nrtbf])"
 _BASE64 = rb"[A-Za-z0-9_\-]"
 
 
-class Shape(NamedTuple):
+class Shape(msgspec.Struct, frozen=True):
     """A kind of secret: its class, a pattern whose one group is the secret, whether that needs a digit."""
 
     label: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import google_crc32c
 import msgspec
@@ -248,7 +248,7 @@ class Chain:
 # A run of lines
 
 
-class Scanned(NamedTuple):
+class Scanned(msgspec.Struct, frozen=True):
     """One intact line: its frame, where it begins, and itself."""
 
     frame: Frame

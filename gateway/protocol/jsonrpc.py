@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -26,7 +26,7 @@ MAX_DEPTH: Final = 128
 """Deeper JSON is refused: no known message nests past 40, and a recursive reader dies somewhere past 1 000."""
 
 
-class Salvaged(NamedTuple):
+class Salvaged(msgspec.Struct, frozen=True):
     """What can be read of damaged bytes."""
 
     id: Id | None

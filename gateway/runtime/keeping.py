@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -42,7 +42,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     stderr: int
 
 
-class Pipes(NamedTuple):
+class Pipes(msgspec.Struct, frozen=True):
     """Our ends of the pipes of a process, which whoever has them closes. Those of stdout and stdin do not block."""
 
     stdout: int
@@ -50,7 +50,7 @@ class Pipes(NamedTuple):
     stderr: int
 
 
-class Kept(NamedTuple):
+class Kept(msgspec.Struct, frozen=True):
     """A keeper that has been started. Whoever has it closes `control`, which ends everything, and reaps the keeper."""
 
     keeper: subprocess.Popen[bytes]
@@ -58,7 +58,7 @@ class Kept(NamedTuple):
     """Our end of the socket pair: its reports, our orders. Does not block."""
 
 
-class Begun(NamedTuple):
+class Begun(msgspec.Struct, frozen=True):
     """A process that was begun under a keeper, and that nobody has been told of."""
 
     spec: PeerSpec
@@ -69,7 +69,7 @@ class Begun(NamedTuple):
 
     def let_go(self) -> None:
         """Close all that is ours: the keeper ends the process, as if we were gone."""
-        for end in (*self.pipes, self.kept.control):
+        for end in (self.pipes.stdout, self.pipes.stdin, self.pipes.stderr, self.kept.control):
             os.close(end)
 
 

@@ -12,7 +12,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +21,7 @@ MARK = "TIELINE_OWNER"
 _PREFIX = MARK.encode() + b"="
 
 
-class ProcessId(NamedTuple):
+class ProcessId(msgspec.Struct, frozen=True, order=True):
     """A process beyond doubt: numbers are used again, number and start time are not."""
 
     pid: int
@@ -30,7 +29,7 @@ class ProcessId(NamedTuple):
     """Clock ticks since boot."""
 
 
-class Stat(NamedTuple):
+class Stat(msgspec.Struct, frozen=True):
     """What `/proc/PID/stat` says."""
 
     id: ProcessId
