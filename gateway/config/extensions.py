@@ -4,6 +4,8 @@ Owns names, types, bounds and descriptions of the section `extensions`. What is 
 in it is read by whoever decides by it, with its own mistakes.
 """
 
+from __future__ import annotations
+
 from typing import Annotated, Any, TypeAlias
 
 import msgspec

@@ -5,6 +5,8 @@ reference page is generated from both. Reads no file and no environment: `load` 
 references are resolved and whose paths are absolute.
 """
 
+from __future__ import annotations
+
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec

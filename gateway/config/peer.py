@@ -4,6 +4,8 @@ Owns their names, types, bounds and descriptions, and what follows from them alo
 environment. The settings of the gateway itself are in `model`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeAlias

@@ -5,9 +5,11 @@ Knows types, bounds and names, and nothing of what a setting is for. Pure.
 
 from __future__ import annotations
 
+import inspect
+import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
@@ -39,20 +41,50 @@ class Field(msgspec.Struct, frozen=True):
         return bool(self.meta and self.meta.extra and self.meta.extra.get(mark))
 
 
-@cache
-def fields_of(struct: type[msgspec.Struct]) -> dict[str, Field]:
-    """Return the keys of a section, in the order of the model; without those that only the loader sets."""
-    hints = _hints(struct)
-    fields = {name: _field(hints[name]) for name in struct.__struct_fields__}
-    return {name: field for name, field in fields.items() if not field.marked("internal")}
+class Fields(Mapping[str, Field]):
+    """The keys of a section, in the order of the model; without those that only the loader sets.
+
+    The type of a key is evaluated when it is first asked for: that takes longer than to check a value by it, and most
+    keys of the model are in no file.
+    """
+
+    def __init__(self, struct: type[msgspec.Struct]) -> None:
+        self._struct = struct
+        self._found: dict[str, Field] = {}
+
+    def __getitem__(self, name: str) -> Field:
+        """Return what a key accepts. Raises `KeyError` where there is no such key."""
+        field = self._found.get(name)
+        if field is None:
+            field = self._found[name] = _field(_hint(self._struct, name))
+        if field.marked("internal"):
+            raise KeyError(name)
+        return field
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names of the keys."""
+        return (name for name in self._struct.__struct_fields__ if name in self)
+
+    def __len__(self) -> int:
+        """Return how many keys there are."""
+        return sum(1 for _ in self)
 
 
-def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the annotations of a section. To evaluate them as text takes longer than to check all values by them."""
-    own: dict[str, Any] = struct.__annotations__
-    if struct.__bases__ == (msgspec.Struct,) and not any(isinstance(hint, str) for hint in own.values()):
-        return own
-    return typing.get_type_hints(struct, include_extras=True)
+fields_of = cache(Fields)
+"""The keys of a section; the same ones each time."""
+
+
+def _hint(struct: type[msgspec.Struct], name: str) -> Any:
+    for owner in struct.__mro__:
+        hint = inspect.get_annotations(owner).get(name)
+        if isinstance(hint, str):
+            alone = types.SimpleNamespace(__annotations__={name: hint})
+            return typing.get_type_hints(alone, vars(sys.modules[owner.__module__]), include_extras=True)[
+                name
+            ]
+        if hint is not None:
+            return hint
+    raise KeyError(name)
 
 
 def _field(hint: Any) -> Field:
