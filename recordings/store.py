@@ -297,6 +297,33 @@ class Recorder:
             self._syncer.dirty()
         return True
 
+    def append_both(self, first: bytes, second: bytes, seen: bytes, seq: int, at: int) -> bool:
+        """As `append_together`, for two frames."""
+        if at >= self._chain.due_at:
+            return self.append_together([first, second], seen, seq, at)
+        redactor = self.redactor
+        if self._refusal is not None or (
+            redactor is not None and redactor.hints(seen) and redactor.suspects(seen)
+        ):
+            return False
+        one = b'%b,"crc":%d}\n' % (first[:-1], crc32c(first))
+        other = b'%b,"crc":%d}\n' % (second[:-1], crc32c(second))
+        data = one + other
+        lock = self._lock  # without `with`, as in `append_encoded`
+        lock.acquire()
+        try:
+            chain = self._chain
+            if at >= chain.due_at or seq - 1 != self._last or self._closed or not self._put_whole(data):
+                return False
+            chain.add_all([one, other], len(data), seq, at)
+            self._last = seq + 1
+            self._at = at
+            if not self._syncer.is_dirty:
+                self._syncer.dirty()
+        finally:
+            lock.release()
+        return True
+
     def _put_whole(self, data: bytes) -> bool:
         """Write lines by one write, and say whether that was possible; where not, none of them is there."""
         try:

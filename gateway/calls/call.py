@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
     from gateway.calls.session import Session
+    from gateway.calls.straight_asked import Asked
     from transports.base import Id
 
 Shape: TypeAlias = Literal["same", "checked", "to_modern", "to_legacy"]
@@ -74,6 +75,8 @@ class Call(msgspec.Struct, eq=False):
     """The leg under way, where the call takes several."""
     about: Call | None = None
     """The call that waits for it, where it asks a hook."""
+    asked: Asked | None = None
+    """What becomes of the answer, where it asks a hook and is on the straight way."""
     suspended: bool = False
     """Whether the core was given `input_required` and will come back with another id."""
 

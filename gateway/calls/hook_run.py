@@ -66,6 +66,12 @@ class Run:
         """Ask the first hook."""
         self._advance(None)
 
+    def resume(self, leg: Call, deadline_ms: int, since: int) -> None:
+        """Go on where the first hook has been asked by somebody else, who keeps its deadline."""
+        self._pipeline.send(None)
+        self._leg, self._deadline_ms, self._since = leg, deadline_ms, since
+        leg.then = self.replied
+
     def stop(self, reason: str) -> None:
         """Nobody waits for it any more: take back what is asked."""
         if self.is_over:
@@ -110,7 +116,7 @@ class Run:
             words.EVENT_HOOK,
             event_params(step.event, step.data),
             name=step.event,
-            then=self._replied,
+            then=self.replied,
             about=self._about,
         )
         leg.parent = self._judged
@@ -133,9 +139,9 @@ class Run:
             if peer is not None:
                 peer.forget(leg)
             # It was never sent, so there is no request that a frame could say this of.
-            self._replied(Reply(fault=not_ready(peer.name if peer is not None else "")))
+            self.replied(Reply(fault=not_ready(peer.name if peer is not None else "")))
 
-    def _replied(self, reply: Reply) -> None:
+    def replied(self, reply: Reply) -> None:
         """A hook's own answer, or why there is none."""
         took = max(self._session.tap.now() - self._since, 0)
         leg = self._end_of_leg(keep=True)

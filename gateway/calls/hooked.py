@@ -20,6 +20,7 @@ from gateway.calls.inputs import Inputs
 from gateway.calls.pi import events, words
 from gateway.calls.request import Request, bad_params, read_named
 from gateway.calls.steps import Flow, Settle, run
+from gateway.calls.straight_asked import Way
 from gateway.calls.straight_hooked import goes_by_hooks
 from gateway.hooks.breaker import Breaker
 from gateway.hooks.folds import Rules
@@ -55,6 +56,8 @@ class Hooked:
         """Set to False, every call goes the long way: for tests."""
         self._lines: dict[str, list[Hook]] | None = None
         """Who is asked at each event, in order; None until it is looked at again."""
+        self.way: Way | None = None
+        """The straight way to the only hook that is asked about calls; None where there is none, or are several."""
         self._is_settled = False
         """Whether there is nobody left to be waited for."""
         self._settled: set[str] = set()
@@ -89,6 +92,10 @@ class Hooked:
             for event in dict.fromkeys(peer.registered.event_hooks):
                 if event in POINTS:
                     found.setdefault(event, []).append(hook)
+        asked = found.get("tool_call", ())
+        self.way = None
+        if len(asked) == 1:
+            self.way = Way(self._session, self, asked[0], self._session.seats[asked[0].owner])
         return {event: in_order(hooks) for event, hooks in found.items()}
 
     @property
@@ -153,7 +160,7 @@ class Hooked:
             return known
         is_auto = profile == "full-auto"
         known = self._known_rules = Rules(
-            complaint=self._complaint,
+            complaint=self.complaint,
             allows_path=self._allows_path,
             may_decide=is_auto,
             passes_faults=is_auto,
@@ -161,7 +168,7 @@ class Hooked:
         )
         return known
 
-    def _complaint(self, tool: str, given: bytes) -> str:
+    def complaint(self, tool: str, given: bytes) -> str:
         """Return what is wrong with an input for a tool. What is no tool of a peer's, the core itself has to judge."""
         catalog = self._session.catalog
         found = catalog.find("tools/list", tool)
@@ -236,6 +243,15 @@ class Hooked:
         """Ask the hooks of `line` about a call of the tool `name`, and go on with it as they have decided."""
         self._run("tool_call", line, data, call, partial(self._judged, request, call, peer, name))
 
+    def goes_on(
+        self, request: Request, call: Call, peer: Peer, line: list[Hook], data: bytes, leg: Call, since: int
+    ) -> Run:
+        """As `judge`, where the first hook was asked by the straight way: `leg` is the question."""
+        done = partial(self._judged, request, call, peer, call.name)
+        one = self._runs[call] = self._made("tool_call", line, data, call, done, is_asked=True)
+        one.resume(leg, line[0].deadline_ms, since)
+        return one
+
     def _judged(self, request: Request, call: Call, peer: Peer, name: str, outcome: Outcome) -> None:
         session = self._session
         if outcome.stops:
@@ -299,6 +315,13 @@ class Hooked:
     def _run(
         self, event: str, line: list[Hook], data: bytes, call: Call, done: Callable[[Outcome], None]
     ) -> None:
+        one = self._runs[call] = self._made(event, line, data, call, done)
+        one.start()
+
+    def _made(
+        self, event: str, line: list[Hook], data: bytes, call: Call, done: Callable[[Outcome], None], *,
+        is_asked: bool = False,
+    ) -> Run:  # fmt: skip
         session = self._session
 
         def ended(outcome: Outcome) -> None:
@@ -314,14 +337,13 @@ class Hooked:
             self._runs.pop(call, None)
             session.call_failed(call, fault)
 
-        one = self._runs[call] = self._asking(event, line, data, call, ended, failed)
-        one.start()
+        return self._asking(event, line, data, call, ended, failed, is_asked=is_asked)
 
     def _asking(
         self, event: str, line: list[Hook], data: bytes, about: Call, done: Callable[[Outcome], None],
-        failed: Callable[[Exception], None],
+        failed: Callable[[Exception], None], *, is_asked: bool = False,
     ) -> Run:  # fmt: skip
-        steps = pipeline(POINTS[event], line, data, self.breaker, self._rules())
+        steps = pipeline(POINTS[event], line, data, self.breaker, self._rules(), is_asked=is_asked)
         return Run(self._session, steps, peer_of=self._peer_of, about=about, done=done, failed=failed)
 
     def left(self, call: Call, reason: str = "the call has ended") -> None:
@@ -329,6 +351,13 @@ class Hooked:
         one = self._runs.pop(call, None)
         if one is not None:
             one.stop(reason)
+        elif call.leg is not None and call.leg.asked is not None:
+            call.leg.asked.stop(reason)
+
+    def close(self) -> None:
+        """The session ends."""
+        if self.way is not None:
+            self.way.close()
 
     # What extensions do themselves.
 

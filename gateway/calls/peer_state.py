@@ -367,10 +367,15 @@ class Peer:
         self.delivered = seq
         if not session.exchange.is_watching:
             session.exchange.watch()
-        ask = getattr(link, "ask_hook", None)
-        if ask is None or not ask(id_, event, data, self._context_for(call)):
-            link.send(message)
+        self.put_question(call, event, data, message)
         return True
+
+    def put_question(self, call: Call, event: str, data: bytes, message: bytes) -> None:
+        """Say a question that is recorded: to the link as a hook's, where that knows such, or as the message it is."""
+        link = self.link
+        ask = getattr(link, "ask_hook", None)
+        if ask is None or not ask(call.peer_id, event, data, self._context_for(call)):
+            link.send(message)  # pyright: ignore[reportOptionalMemberAccess] - whoever asks has looked
 
     def _context_for(self, call: Call) -> bytes:
         """As `context_of`, written: empty where there is nothing to tell."""
@@ -383,6 +388,9 @@ class Peer:
         call = self.pending.get(id_)
         if call is None or is_deep(data, self.most_depth):
             self.message(data)
+            return
+        asked = call.asked
+        if asked is not None and asked.comes(self, id_, data, result):  # pyright: ignore[reportArgumentType] - ours is a number
             return
         self.damage.silence = 0
         del self.pending[id_]

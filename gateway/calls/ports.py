@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.calls.host_terminal import Shown
     from gateway.calls.peer_state import Peer
     from gateway.calls.session import Session
+    from gateway.hooks.record import Form
     from gateway.policy.decide import Decision, Facts
     from gateway.policy.paths import Roots
     from gateway.policy.rules import Rules
@@ -80,6 +81,22 @@ class Tap(Protocol):
     ) -> int:  # fmt: skip
         """As `plain`, for messages that came together: peer, body, id, `re` and name of each. Returns the `seq` of the
         first one, the others follow on; or -1 where nothing was done, and each is to be recorded for itself."""
+        ...
+
+    def asking(
+        self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
+        asked: str, question_id: int, event: str, question: bytes,
+    ) -> int:  # fmt: skip
+        """Record a plain call of the tool `name` of `peer`, and the question about it to the extension `asked`, by one
+        write. Returns the `seq` of the call, the question's is the next; or -1 where nothing was done."""
+        ...
+
+    def deciding(
+        self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
+        patch: bytes, judged: int, form: Form, since: int,
+    ) -> int:  # fmt: skip
+        """Record an extension's answer to the question `re` about the frame `judged`, and the decision made of it, by
+        one write; it was asked at `since`. Returns the `seq` of the answer; or -1 where nothing was done."""
         ...
 
     def met(self, peer: str, facts: PeerFacts) -> None:

@@ -64,7 +64,8 @@ class Session:
         self.cores: list[Core] = []
         self.seats: dict[str, Seat] = exchange.seats_for(self)
         self.results: Results | None = None
-        self._same: Shape = "same"
+        self.same: Shape = "same"
+        """How calls between a core and a peer of one era are answered."""
         self.catalog = self._new_catalog()
         self.plain = self.catalog.is_plain
         self.hooked: Hooked | None = None
@@ -132,7 +133,7 @@ class Session:
         self.sole = next(iter(self.seats.values())) if self.plain else None
         self.is_straight = hooked is None or (self.plain and not hooked.minds_calls)
         self.answers_straight = hooked is None or not hooked.minds_results
-        self._same = "same" if self.answers_straight and self.results is None else "checked"
+        self.same = "same" if self.answers_straight and self.results is None else "checked"
 
     def accept(self, link: Link, hello: Hello) -> Core:
         """Take in a connection of the core."""
@@ -391,7 +392,7 @@ class Session:
             return
         call.deadline = 0 if call.method == "subscriptions/listen" else self.tap.at + peer.timeout_ns
         try:
-            params = worded(call, peer, same=self._same)
+            params = worded(call, peer, same=self.same)
         except msgspec.DecodeError as fault:
             why = f"`params` of `{call.method}` are malformed: {fault}"
             self.answered(call, Reply(fault=bad_params(why)))
@@ -663,6 +664,8 @@ class Session:
         for seat in self.seats.values():
             seat.close(self)
         self.asks.close()
+        if self.hooked is not None:
+            self.hooked.close()
         self.tap.close()
 
     def _ask_hooks(self, request: Request) -> None:

@@ -31,11 +31,12 @@ class Breaker:
     """The hooks of one session."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], _Count] = {}
+        self.counts: dict[tuple[str, str], _Count] = {}
+        """By extension and event; empty as long as all is well."""
 
     def lets_ask(self, owner: str, event: str) -> bool:
         """Whether a hook is asked at this event; to be called once for each event that it has a hook for."""
-        count = self._counts.get((owner, event))
+        count = self.counts.get((owner, event))
         if count is None or not count.pause:
             return True
         if count.left:
@@ -48,12 +49,12 @@ class Breaker:
 
     def answered(self, owner: str, event: str) -> bool:
         """A hook has answered as it should; return whether it was muted until now."""
-        count = self._counts.pop((owner, event), None)
+        count = self.counts.pop((owner, event), None)
         return count is not None and count.pause > 0
 
     def failed(self, owner: str, event: str) -> bool:
         """A hook has failed; return whether that has muted it."""
-        count = self._counts.setdefault((owner, event), _Count())
+        count = self.counts.setdefault((owner, event), _Count())
         count.in_a_row += 1
         if not count.is_tried and (count.pause or count.in_a_row < FAULTS):
             # What was asked before it was muted still ends, and tells nothing new.
@@ -64,21 +65,21 @@ class Breaker:
 
     def withdrawn(self, owner: str, event: str) -> None:
         """Nobody waits for a hook's answer any more: it has neither failed nor answered."""
-        count = self._counts.get((owner, event))
+        count = self.counts.get((owner, event))
         if count is not None:
             count.is_tried = False
 
     def failures(self, owner: str, event: str) -> int:
         """Return how often in a row a hook has failed."""
-        count = self._counts.get((owner, event))
+        count = self.counts.get((owner, event))
         return count.in_a_row if count is not None else 0
 
     def pause(self, owner: str, event: str) -> int:
         """Return for how many events a hook was muted last; 0 where it is not muted."""
-        count = self._counts.get((owner, event))
+        count = self.counts.get((owner, event))
         return count.pause if count is not None else 0
 
     def forget(self, owner: str) -> None:
         """An extension was started anew: it begins with a clean sheet."""
-        for key in [key for key in self._counts if key[0] == owner]:
-            del self._counts[key]
+        for key in [key for key in self.counts if key[0] == owner]:
+            del self.counts[key]

@@ -104,10 +104,19 @@ Step: TypeAlias = Ask | Decision
 Pipeline: TypeAlias = Generator[Step, Answered | Failed | None, Outcome]
 
 
-def run(point: Point, hooks: Iterable[Hook], data: bytes, breaker: Breaker, rules: Rules) -> Pipeline:
+def run(
+    point: Point,
+    hooks: Iterable[Hook],
+    data: bytes,
+    breaker: Breaker,
+    rules: Rules,
+    *,
+    is_asked: bool = False,
+) -> Pipeline:
     """Ask `hooks`, which are in order, about an event with `data`, a JSON object.
 
-    Yields each question and, when it was answered, the decision; a decision is resumed with None.
+    Yields each question and, when it was answered, the decision; a decision is resumed with None. `is_asked` says that
+    the first hook is being asked already, as `breaker` knows.
 
     Raises:
         msgspec.DecodeError: If `data` is no object and a hook has something to say about it.
@@ -115,7 +124,8 @@ def run(point: Point, hooks: Iterable[Hook], data: bytes, breaker: Breaker, rule
     event = point.event
     outcome = Outcome(data=data, point=point)
     for hook in hooks:
-        if breaker.lets_ask(hook.owner, event):
+        if is_asked or breaker.lets_ask(hook.owner, event):
+            is_asked = False
             try:
                 given = yield Ask(hook, event, outcome.data)
             except GeneratorExit:

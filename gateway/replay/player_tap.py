@@ -110,6 +110,14 @@ class PlayerTap:
         """Have frames recorded one by one, so that each is looked at."""
         return -1
 
+    def asking(self, *_: Any, **__: Any) -> int:
+        """As `together`."""
+        return -1
+
+    def deciding(self, *_: Any, **__: Any) -> int:
+        """As `together`."""
+        return -1
+
     def _look(
         self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str,
         parent: int | None = None, op: int | None = None,

@@ -143,6 +143,14 @@ class GatheringTap:
         """Have frames recorded one by one."""
         return -1
 
+    def asking(self, *_: Any, **__: Any) -> int:
+        """As `together`."""
+        return -1
+
+    def deciding(self, *_: Any, **__: Any) -> int:
+        """As `together`."""
+        return -1
+
     def met(self, peer: str, facts: PeerFacts) -> None:
         """The recording knows who the peer was."""
 

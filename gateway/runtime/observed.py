@@ -6,9 +6,12 @@ Owns nothing but that. It exists only where telemetry is configured: without, a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from gateway.calls.ports import Tap
+
+if TYPE_CHECKING:
+    from gateway.hooks.record import Form
 
 Fields: TypeAlias = tuple[str, Any, int | None, str, str, bool]
 """Of a plain frame: peer, id, `re`, method, name, and whether the redactor suspects nothing in its body."""
@@ -91,6 +94,48 @@ class ObservedTap:
             for seq, (peer, body, id_, re, name) in enumerate(rows, first):
                 put((seq, at, kind, way, body, (peer, id_, re, method, name, unsuspected)))
         return first
+
+    def asking(
+        self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
+        asked: str, question_id: int, event: str, question: bytes,
+    ) -> int:  # fmt: skip
+        """Record a call and a question by one write, then show them."""
+        tap = self._tap
+        seq = tap.asking(body, peer, id, after, name, asked, question_id, event, question)
+        if seq >= 0:
+            at = self.at = tap.at
+            facts = {
+                "peer": asked, "life": 1, "id": question_id, "parent": seq, "method": "pi/event_hook", "name": event,
+                "flags": ("synthetic",),
+            }  # fmt: skip
+            self._put(
+                (seq, at, "request", "core>", body, (peer, id, None, "tools/call", name, tap.unsuspected))
+            )
+            self._put((seq + 1, at, "request", ">peer", question, facts))
+        return seq
+
+    def deciding(
+        self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
+        patch: bytes, judged: int, form: Form, since: int,
+    ) -> int:  # fmt: skip
+        """Record an answer and a decision by one write, then show them."""
+        tap = self._tap
+        seq = tap.deciding(body, peer, id, re, after, event, patch, judged, form, since)
+        if seq >= 0:
+            at = self.at = tap.at
+            facts = {
+                "peer": peer,
+                "life": 1,
+                "re": re,
+                "parent": judged,
+                "name": event,
+                "x": form.x(at - since),
+            }
+            self._put(
+                (seq, at, "response", "peer>", body, (peer, id, re, "pi/event_hook", "", tap.unsuspected))
+            )
+            self._put((seq + 1, at, "hook", "inside", patch, facts))
+        return seq
 
     def close(self) -> None:
         """Record nothing more."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -17,6 +17,9 @@ from recordings.frame import BLOB_BYTES, LIFECYCLE, NO_BODY, Frame
 from recordings.header import PeerFacts
 from recordings.store import Recorder
 from transports.base import Id
+
+if TYPE_CHECKING:
+    from gateway.hooks.record import Form
 
 PLAIN_KINDS = frozenset(("request", "response", "error", "notification"))
 QUICK_KINDS = PLAIN_KINDS | {"hook", "policy"}
@@ -28,6 +31,10 @@ LONGEST_WORD = 256
 _REQUEST = b'{"seq":%d,"at":%d,%b,"id":%d,"after":%d%b%b}'
 _ANSWER = b'{"seq":%d,"at":%d,%b,"id":%d,"re":%d,"after":%d%b%b}'
 """Frames, with head, ids, tail and body to be put in."""
+
+_QUESTION = b'{"seq":%d,"at":%d,%b,"id":%d,"parent":%d%b%b}'
+_DECISION = b'{"seq":%d,"at":%d,%b,"re":%d,"parent":%d%b,"x":%b%d%b}'
+"""The same of a question to a hook, and of the decision that is made of its answer."""
 
 _BODY = b',"body":'
 NEWLINE = 10
@@ -104,6 +111,26 @@ class NullTap:
             self._seq += len(rows) - 1
         return first
 
+    def asking(
+        self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
+        asked: str, question_id: int, event: str, question: bytes,
+    ) -> int:  # fmt: skip
+        """Number two frames."""
+        first = self.record("request", "core>")
+        if first >= 0:
+            self._seq += 1
+        return first
+
+    def deciding(
+        self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
+        patch: bytes, judged: int, form: Form, since: int,
+    ) -> int:  # fmt: skip
+        """Number two frames."""
+        first = self.record("response", "peer>")
+        if first >= 0:
+            self._seq += 1
+        return first
+
     def met(self, peer: str, facts: PeerFacts) -> None:
         """Write nothing of a peer."""
 
@@ -136,6 +163,7 @@ class RecordingTap:
         self._redactor = recorder.redactor
         self._rules = -1
         self._append = recorder.append_encoded
+        self._append_both = recorder.append_both
         self._has_redactor = recorder.redactor is not None
         self.unsuspected = False
         """As `NullTap` has it."""
@@ -350,6 +378,75 @@ class RecordingTap:
         self._next = seq
         self.unsuspected = self._has_redactor
         return first
+
+    def asking(
+        self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
+        asked: str, question_id: int, event: str, question: bytes,
+    ) -> int:  # fmt: skip
+        """As `calls.ports.Tap` has it."""
+        most = self._quick_bytes
+        if (
+            self._barrier
+            or after is None
+            or len(question) >= most
+            or len(body) >= most
+            or NEWLINE in question
+            or NEWLINE in body
+        ):
+            return -1
+        redactor = self._redactor
+        if redactor is not None and self._rules != redactor.generation:
+            self._look_for_secrets()
+        seq = self._next
+        at = time.monotonic_ns() - self._start
+        words = self._words
+        head, tail, is_harmless = words["request", peer, "core>", "tools/call", name]
+        first = _REQUEST % (seq, at, head, id, after, tail, body)
+        head, tail, _ = words["request", asked, ">peer", "pi/event_hook", event, "synthetic"]
+        second = _QUESTION % (seq + 1, at, head, question_id, seq, tail, question)
+        append = self._append_both
+        if not append(first, second, b"%b\n%b" % (body if is_harmless else first, second), seq, at):
+            return -1
+        self.at = at
+        self._next = seq + 2
+        self.unsuspected = self._has_redactor
+        return seq
+
+    def deciding(
+        self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
+        patch: bytes, judged: int, form: Form, since: int,
+    ) -> int:  # fmt: skip
+        """As `calls.ports.Tap` has it."""
+        most = self._quick_bytes
+        if (
+            self._barrier
+            or after is None
+            or len(body) >= most
+            or len(patch) >= most
+            or NEWLINE in body
+            or NEWLINE in patch
+        ):
+            return -1
+        redactor = self._redactor
+        if redactor is not None and self._rules != redactor.generation:
+            self._look_for_secrets()
+        seq = self._next
+        at = time.monotonic_ns() - self._start
+        words = self._words
+        head, tail, is_harmless = words["response", peer, "peer>", "pi/event_hook", ""]
+        first = _ANSWER % (seq, at, head, id, re, after, tail, body)
+        head, tail, _ = words["hook", peer, "inside", "", event]
+        second = _DECISION % (
+            seq + 1, at, head, re, judged, tail + patch if patch else tail[: -len(_BODY)],
+            form.head, at - since, form.tail,
+        )  # fmt: skip
+        append = self._append_both
+        if not append(first, second, b"%b\n%b" % (body if is_harmless else first, second), seq, at):
+            return -1
+        self.at = at
+        self._next = seq + 2
+        self.unsuspected = self._has_redactor
+        return seq
 
     def _missing(self, fault: RecordingError) -> int:
         """A frame could not be written: others that refer to it are to be looked at from here on."""

@@ -101,6 +101,30 @@ class ListTap:
         ]
         return seqs[0]
 
+    def asking(
+        self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
+        asked: str, question_id: int, event: str, question: bytes,
+    ) -> int:  # fmt: skip
+        if self.is_broken or self.refuses & {"core>", ">peer"}:
+            return -1
+        seq = self.plain("request", "core>", body, peer, id, None, after, "tools/call", name)
+        self.record(
+            "request", ">peer", question, peer=asked, life=1, id=question_id, parent=seq, method="pi/event_hook",
+            name=event, flags=("synthetic",),
+        )  # fmt: skip
+        return seq
+
+    def deciding(
+        self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
+        patch: bytes, judged: int, form: Any, since: int,
+    ) -> int:  # fmt: skip
+        if self.is_broken or self.refuses & {"peer>", "inside"}:
+            return -1
+        seq = self.plain("response", "peer>", body, peer, id, re, after, "pi/event_hook", "")
+        x = form.x(self.at - since)
+        self.record("hook", "inside", patch, peer=peer, life=1, re=re, parent=judged, name=event, x=x)
+        return seq
+
     def met(self, peer: str, facts: Any) -> None:
         pass
 

@@ -182,11 +182,13 @@ class Script:
         self.call({"result": None})
         self.call({"result": {}}, name="sub")
         self.call('{"id":"ID","version":"1.0","type":"error","payload":{"code":"io","message":"broken"}}')
-        self.call(_answer('"tool_call","data":{"result":{"input":{"a":1,"a":2}}}'))
+        self.call(answer_of('"tool_call","data":{"result":{"input":{"a":1,"a":2}}}'))
         self.call(
-            _answer('"tool_call", "extra": [],"data":{"result": {"input" : {"a": 7}} } ', more='"more": 1, ')
+            answer_of(
+                '"tool_call", "extra": [],"data":{"result": {"input" : {"a": 7}} } ', more='"more": 1, '
+            )
         )
-        self.call(_answer('"turn_end","data":{}'))
+        self.call(answer_of('"turn_end","data":{}'))
         self.helper.next = []
         self.core.cancels(self.number)
         self.call(changed, **{"io.tieline/lane": "turn1/tool2"})
@@ -230,7 +232,7 @@ class Script:
         ]  # fmt: skip
 
 
-def _answer(payload: str, *, more: str = "") -> str:
+def answer_of(payload: str, *, more: str = "") -> str:
     return f'{{"id":"ID","version":"1.0", {more}"type":"event_hook","payload":{{"event":{payload}}}}}'
 
 

@@ -460,7 +460,7 @@ def test_a_gateway_that_ends_answers_a_call_whose_hooks_are_asked() -> None:
 def test_a_fault_of_the_gateway_in_the_middle_of_asking_ends_the_call_and_nothing_else(
     event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(point: Any, line: Any, data: bytes, *_: Any) -> Any:
+    def breaks(point: Any, line: Any, data: bytes, *_: Any, **__: Any) -> Any:
         yield Ask(line[0], point.event, data)
         raise ZeroDivisionError
 

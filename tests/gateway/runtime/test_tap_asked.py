@@ -1,0 +1,159 @@
+"""A call and its question, an answer and its decision: recorded by one write they are the frames that they are one by
+one, on disk and for whoever is shown them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.hooks.order import Hook
+from gateway.hooks.pipeline import Decision
+from gateway.hooks.record import Form
+from gateway.runtime.observed import ObservedTap
+from gateway.runtime.refusing import RefusingTap
+from gateway.runtime.tap import NullTap, RecordingTap
+from recordings.frame import BLOB_BYTES
+from recordings.redaction import Redactor
+from recordings.store import Recorder, open_recording
+from tests.gateway.runtime.test_tap import Broken, tap_in
+
+EVENT, METHOD = "tool_call", "pi/event_hook"
+QUESTION = b'{"jsonrpc":"2.0","id":7,"method":"pi/event_hook","params":{"event":"tool_call","data":{}}}'
+PATCH = b'[{"op":"replace","path":"/input","value":{"a":2}}]'
+
+
+class Shown:
+    """Keeps what it is shown, but for the times."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+    def put(self, item: Any) -> None:
+        seq, _, kind, way, body, rest = item
+        if isinstance(rest, dict) and "x" in rest:
+            rest = {**rest, "x": {**rest["x"], "took_ns": 0}}  # pyright: ignore[reportUnknownVariableType]
+        self.items.append((seq, kind, way, body, rest))
+
+    def ended(self) -> None:
+        pass
+
+
+def form(owner: str) -> Form:
+    return Form(Decision(hook=Hook(owner=owner), event=EVENT, word="none"))
+
+
+def played(tap: Any, call: bytes, patch: bytes, owner: str, *, at_once: bool) -> list[int]:
+    """Record a call, its question, an answer and a decision; the numbers of the call and of the answer."""
+    answer, facts = b'{"jsonrpc":"2.0","id":7,"result":{}}', form(owner)
+    tap.record("mark", "inside", x={"first": True})
+    asked = answered = -1
+    if at_once:
+        asked = tap.asking(call, "calc", 3, 0, "add", owner, 7, EVENT, QUESTION)
+    if asked < 0:
+        asked = tap.plain("request", "core>", call, "calc", 3, None, 0, "tools/call", "add")
+        question: dict[str, Any] = {"peer": owner, "life": 1, "id": 7, "parent": asked, "method": METHOD}
+        tap.record("request", ">peer", QUESTION, **question, name=EVENT, flags=("synthetic",))
+    since = tap.at
+    if at_once:
+        answered = tap.deciding(answer, owner, 7, asked + 1, asked + 1, EVENT, patch, asked, facts, since)
+    if answered < 0:
+        answered = tap.plain("response", "peer>", answer, owner, 7, asked + 1, asked + 1, METHOD, "")
+        decision: dict[str, Any] = {"peer": owner, "life": 1, "re": asked + 1, "parent": asked, "name": EVENT}
+        tap.record("hook", "inside", patch, **decision, x=facts.x(tap.at - since))
+    return [asked, answered]
+
+
+def kept(folder: Path) -> list[Any]:
+    found: list[Any] = []
+    for frame in open_recording(folder):
+        x = {**frame.x, "took_ns": 0} if frame.x and "took_ns" in frame.x else frame.x
+        found.append((
+            frame.seq, frame.kind, frame.peer, frame.life, frame.way, frame.id, frame.re, frame.parent, frame.after,
+            frame.method, frame.name, frame.flags, bytes(frame.body), frame.blob, list((x or {}).items()),
+        ))  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    "patch", [b"", PATCH, b'[{"password":"hunter2-and-more"}]', b"[" + b"1" * BLOB_BYTES + b"]"]
+)
+@pytest.mark.parametrize("owner", ["guard", "é %d \"took_ns\":0"])  # fmt: skip
+@pytest.mark.parametrize(
+    "call", [b"{}", b'{"token":"hunter2-and-more"}', b'{"n": \n 1}', b"[" + b"1" * BLOB_BYTES + b"]"]
+)
+def test_by_one_write_the_frames_are_what_they_are_one_by_one(
+    call: bytes, owner: str, patch: bytes, tmp_path: Path
+) -> None:
+    shown = Shown(), Shown()
+    for number, folder in enumerate(("one", "all")):
+        recorder = Recorder(tmp_path / folder, durability="os", redactor=Redactor(b"k" * 32))
+        tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+        observed = ObservedTap(tap, shown[number])
+        assert played(observed, call, patch, owner, at_once=folder == "all") == [1, 3]
+        assert observed.at == tap.at
+        tap.end().close()
+    assert kept(tmp_path / "all") == kept(tmp_path / "one")
+    assert shown[1].items == [
+        # By one write, the redactor's doubt about one of them is one about both.
+        (*one[:4], (*one[4][:5], other[4][5]) if isinstance(one[4], tuple) else one[4])
+        for one, other in zip(shown[0].items, shown[1].items, strict=True)
+    ]
+
+
+def test_what_is_plain_is_written_at_once_and_counts_as_looked_at(tmp_path: Path) -> None:
+    writes: list[bytes] = []
+
+    class Disk(Broken):
+        def write(self, fd: int, data: bytes) -> int:
+            writes.append(data)
+            return super().write(fd, data)
+
+    recorder = Recorder(tmp_path / "r", durability="os", redactor=Redactor(b"k" * 32), write=Disk().write)
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    played(tap, b"{}", PATCH, "guard", at_once=True)
+    assert [data.count(b"\n") for data in writes] == [1, 2, 2]
+    assert tap.unsuspected
+    tap.end().close()
+
+
+def test_what_cannot_be_written_at_once_is_neither_there_nor_numbered(tmp_path: Path) -> None:
+    disk = Broken()
+    recorder = Recorder(tmp_path / "recording", durability="os", write=disk.write)
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    tap.record("mark", "inside", x={"first": True})
+    before = (tmp_path / "recording" / "frames.jsonl").read_bytes()
+    disk.broken = True
+    assert tap.asking(b"{}", "calc", 3, 0, "add", "guard", 7, EVENT, QUESTION) == -1
+    assert tap.deciding(b"{}", "guard", 7, 0, 0, EVENT, b"", 0, form("guard"), 0) == -1
+    assert (tmp_path / "recording" / "frames.jsonl").read_bytes() == before
+    disk.broken = False
+    assert tap.asking(b"{}", "calc", 3, 0, "add", "guard", 7, EVENT, QUESTION) == 1
+    assert tap.record("mark", "inside", x={"last": True}) == 3
+    tap.end().close()
+
+
+def test_a_block_that_is_due_is_closed_before_both(tmp_path: Path) -> None:
+    tap = tap_in(str(tmp_path))
+    tap.record("mark", "inside", x={"first": True})
+    first, second = (b'{"seq":%d,"at":%d,"kind":"mark"}' % (seq, 10**12) for seq in (1, 2))
+    recorder = tap.end()
+    assert recorder.append_both(first, second, b"", 1, tap.at + 10**9)
+    recorder.close()
+    lines = (tmp_path / "recording" / "frames.jsonl").read_bytes().splitlines()
+    assert [b'"kind":"block"' in line for line in lines] == [False, True, False, False, True]
+
+
+def test_a_recording_whose_answers_are_to_be_on_disk_first_records_each_for_itself(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "recording", durability="barrier")
+    tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+    tap.record("mark", "inside", x={"first": True})
+    assert tap.asking(b"{}", "calc", 3, 0, "add", "guard", 7, EVENT, QUESTION) == -1
+    assert tap.deciding(b"{}", "guard", 7, 0, 0, EVENT, b"", 0, form("guard"), 0) == -1
+    tap.end().close()
+
+
+def test_without_a_recording_two_frames_are_numbered() -> None:
+    assert played(NullTap(), b"{}", b"", "guard", at_once=True) == [1, 3]
+    assert RefusingTap().asking(b"{}", "calc", 3, 0, "add", "guard", 7, EVENT, QUESTION) == -1
