@@ -63,6 +63,11 @@ _MARK = MARK.decode()
 _string = msgspec.json.Decoder(str)
 
 
+def _nothing(data: bytes) -> None:
+    """What a look for no pattern finds."""
+    del data
+
+
 class Redactor:
     """Redacts under one project's key, so that equal secrets stay recognisable as equal and unguessable.
 
@@ -93,7 +98,7 @@ class Redactor:
         self._own = [compiled(pattern) for pattern in own]
         # What is escaped in a string may match only once it is not.
         self._own_sources = (*own, rb"\\") if own else ()
-        self._own_match = any_of(self._own_sources)
+        self._own_match = any_of(self._own_sources) if own else _nothing
         self._in_text = compiled_late(in_text(self._names.stems))
         self._flag = compiled_late(flag(self._names.stems))
         self._prefilter = prefilter(self._names.stems)

@@ -225,10 +225,16 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the whole environment of the process: what may be inherited of `environ`, then `env`."""
         globs = (*INHERITED_ENV, *self.inherit_env)
+        # Names are looked up, and beginnings compared; a pattern is compiled, which takes longer than all of that.
+        names = [glob for glob in globs if not _is_pattern(glob)]
+        beginnings = tuple(glob[:-1] for glob in globs if glob.endswith("*") and not _is_pattern(glob[:-1]))
+        patterns = [glob for glob in globs if _is_pattern(glob[:-1]) or glob.endswith(("?", "["))]
         inherited = {
             name: value
             for name, value in environ.items()
-            if any(fnmatchcase(name, g) for g in globs)
+            if name in names
+            or name.startswith(beginnings)
+            or any(fnmatchcase(name, pattern) for pattern in patterns)
             or (name.upper() in INHERITED_PROXIES and "@" not in value)
         }
         return inherited | ({HOPS_WANTED: "record"} if self.hops else {}) | self.env
@@ -236,3 +242,7 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """Shows no variable, header, argument or URL, since any of them may hold a secret."""
         return f"PeerConfig(kind={self.kind!r}, disabled={self.disabled})"
+
+
+def _is_pattern(glob: str) -> bool:
+    return "*" in glob or "?" in glob or "[" in glob

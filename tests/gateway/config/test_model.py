@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Meta
 
 from gateway.config.mistakes import Report, dotted
 from gateway.config.model import Config
+from gateway.config.peer import PeerConfig
 from gateway.config.reading import Field, as_is, fields_of, read
 from gateway.config.values import PLANNED
 
@@ -92,3 +96,15 @@ def test_types_of_settings_that_are_evaluated_one_by_one_are_what_all_at_once_wo
     report = Report(file="t.toml")
     read(section, {}, (), report, as_is)
     assert {mistake.key for mistake in report.mistakes if mistake.message == "is missing"} == required
+
+
+_VARIABLE = st.text("AB*?[]!-_x", max_size=4)
+
+
+@given(st.lists(_VARIABLE, max_size=5), st.lists(_VARIABLE, max_size=5))
+def test_a_process_inherits_the_variables_that_its_globs_match(globs: list[str], names: list[str]) -> None:
+    environ = dict.fromkeys(names, "value")
+
+    found = PeerConfig(command=["x"], inherit_env=globs).environment(environ)
+
+    assert found == {name: "value" for name in names if any(fnmatchcase(name, glob) for glob in globs)}
