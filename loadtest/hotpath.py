@@ -19,7 +19,8 @@ from types import FrameType
 from typing import Any
 
 from gateway.bench.client import call_of, request
-from loadtest.hotpath_rig import Rig
+from gateway.protocol.mcp import Era
+from loadtest.hotpath_rig import META, Rig
 
 ROOT = Path(__file__).parents[1]
 OURS = tuple(str(ROOT / name) for name in ("gateway", "transports", "recordings"))
@@ -59,6 +60,13 @@ class Counts:
         return count
 
 
+def call_of_era(size: int, era: Era) -> bytes:
+    """As `call_of`: a call of the modern era, of the same size, says in its params what each one says there."""
+    if era == "legacy":
+        return call_of(size)
+    return call_of(size - len(META) - 1)[:-1] + b",%b}" % META
+
+
 async def counted(
     calls: int,
     in_flight: int,
@@ -67,25 +75,30 @@ async def counted(
     answer: bytes = b"{}",
     *,
     http: bool = False,
+    core: Era = "legacy",
+    peer: Era = "legacy",
+    life: int = 1,
 ) -> Counts:
     """Play so many calls and count what they take; the first ones are not counted.
 
-    `hooks` names the event of each extension; one that is asked about calls gives `answer`.
+    `hooks` names the event of each extension; one that is asked about calls gives `answer`. `core` and
+    `peer` are the eras of both ends, `life` is which life the peer is in.
     """
     counts = Counts()
-    inner, text = call_of(size), b"x" * max(1, size - len(RESULT) - 4)
+    inner, text = call_of_era(size, core), b"x" * max(1, size - len(RESULT) - 4)
     with tempfile.TemporaryDirectory(prefix="tieline-hotpath-") as name:
-        rig = Rig(Path(name) / "recording", hooks)
+        rig = Rig(Path(name) / "recording", hooks, core=core, peer=peer)
         if http:
             await rig.serve_http()
         await rig.greet()
-        ours = 3 if hooks else 2
+        for _ in range(1, life):
+            await rig.revive()
         warm_up = WARM_UP - WARM_UP % in_flight
         for first in range(1, warm_up + calls + 1, in_flight):
             numbers = range(first, first + in_flight)
             asked = b"".join(request(number, inner) + b"\n" for number in numbers)
-            # The gateway has greeted the peer under its first id, and asked for its list, with extensions, before.
-            answers = b"".join(RESULT % (number + ours - 1, text) + b"\n" for number in numbers)
+            last = rig.served.last_id
+            answers = b"".join(RESULT % (last + nth, text) + b"\n" for nth in range(1, in_flight + 1))
             decided = b"".join(ANSWER % (number, answer) for number in numbers)
             if first > warm_up:
                 sys.settrace(counts.enter)
@@ -119,14 +132,26 @@ def main() -> int:
     parser.add_argument(
         "--http", action="store_true", help="the core comes over streamable HTTP, a call at a time"
     )
+    parser.add_argument("--era", choices=("legacy", "modern"), default="legacy", help="of the core")
+    parser.add_argument("--peer-era", choices=("legacy", "modern"), help="of the peer, where it is another one")
+    parser.add_argument("--life", type=int, default=1, help="which life the peer is in")
     options = parser.parse_args()
     in_flight: int = 1 if options.http else options.in_flight
     hooks = [ASKED] * options.asked + ["turn_end"] * options.past
     answer = CHANGED if options.changes else b"{}"
     calls: int = options.calls - options.calls % in_flight
-    counts = asyncio.run(counted(calls, in_flight, options.size, hooks, answer, http=options.http))
+    core: Era = options.era
+    peer: Era = options.peer_era or core
+    life: int = options.life
+    eras = f"{core} to {peer}, " if "modern" in (core, peer) else ""
+    lives = f"life {life}, " if life > 1 else ""
+    counts = asyncio.run(
+        counted(
+            calls, in_flight, options.size, hooks, answer, http=options.http, core=core, peer=peer, life=life
+        )
+    )
     print(
-        f"{options.size} B, {in_flight} in flight: {counts.codes.total() / calls:.0f} bytecodes a call, "
+        f"{options.size} B, {eras}{lives}{in_flight} in flight: {counts.codes.total() / calls:.0f} bytecodes a call, "
         f"{counts.calls.total() / calls:.0f} of them calls, {counts.entered.total() / calls:.0f} of those to us"
     )
     for name, codes in counts.codes.most_common(options.most):

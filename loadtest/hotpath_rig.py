@@ -25,6 +25,7 @@ from gateway.config.extensions import ExtensionsConfig
 from gateway.config.load import for_one_peer
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
+from gateway.protocol.mcp import Era
 from gateway.replay.staged_calls import StagedCalls
 from gateway.runtime.host.session_keeper import NoKeeper
 from gateway.runtime.http_front import HttpFront
@@ -54,6 +55,17 @@ REGISTER = (
     b'"event_hooks":["%b"]}}\n'
 )
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+META = (
+    b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":'
+    b'{"name":"rig","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}'
+)
+"""What each request of the modern era says in its params."""
+DISCOVER = b'{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{%b}}\n' % META
+DISCOVERED = (
+    b'{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,'
+    b'"cacheScope":"private"}'
+)
+REFUSED = b'"error":{"code":-32601,"message":"Method not found"}'
 
 
 class End:
@@ -167,8 +179,13 @@ class _Host:
 class Rig:
     """The gateway, its core's end and its peer's. Make it, and use it, on a loop."""
 
-    def __init__(self, directory: Path, hooks: Sequence[str] = ()) -> None:
-        """`hooks` names the event that each extension has a hook for."""
+    def __init__(
+        self, directory: Path, hooks: Sequence[str] = (), *, core: Era = "legacy", peer: Era = "legacy"
+    ) -> None:
+        """`hooks` names the event that each extension has a hook for; `core` and `peer` are the eras of both ends."""
+        self._core_era, self._peer_era = core, peer
+        self.served: Peer
+        """The peer as the gateway has it, once it is connected."""
         self.redactor = Redactor(KEY, known=[SECRET])
         self.recorder = Recorder(
             directory, header=Header(session="rig"), redactor=self.redactor, durability="os"
@@ -213,6 +230,7 @@ class Rig:
         """Open a peer's link."""
         read_fd, write_fd = self._ours[peer.name]
         if peer.name not in self._hooks:
+            self.served = peer
             link = connect_pipes(peer, read_fd=read_fd, write_fd=write_fd)
             self._links.append(link)
             return link
@@ -228,18 +246,38 @@ class Rig:
 
     async def greet(self) -> None:
         """Shake hands on both sides."""
-        self.core.put(HELLO)
-        await self.settle()
-        self.peer.take()
-        self.peer.put(b'{"jsonrpc":"2.0","id":1,"result":%b}\n' % CAPABILITIES)
-        await self.settle()
+        self.core.put(HELLO if self._core_era == "legacy" else DISCOVER)
+        await self._answer_greeting()
         self.core.take()  # over HTTP, what is said next needs what is said here
-        self.core.put(INITIALIZED)
-        await self.settle()
+        if self._core_era == "legacy":
+            self.core.put(INITIALIZED)
+            await self.settle()
         self.core.take()
         self.peer.take()
         if self._hooks:
             await self._greet_all()
+
+    async def _answer_greeting(self) -> None:
+        """Answer what the gateway greets the peer with, in the peer's era alone."""
+        await self.settle()
+        while not self.served.is_ready:
+            asked = self.peer.take()
+            is_known = (b'"initialize"' in asked) == (self._peer_era == "legacy")
+            facts = CAPABILITIES if self._peer_era == "legacy" else DISCOVERED
+            answer = b'"result":%b' % facts if is_known else REFUSED
+            self.peer.put(b'{"jsonrpc":"2.0","id":%d,%b}\n' % (self.served.last_id, answer))
+            await self.settle()
+
+    async def revive(self) -> None:
+        """Have the peer end, and begin another life."""
+        self.peer.close()
+        while self.served.state != "failed":
+            await self.settle()
+        self.peer = self._end(self.served.name)
+        self.served.start()
+        await self._answer_greeting()
+        self.core.take()
+        self.peer.take()
 
     async def _greet_all(self) -> None:
         """Have every extension register, and the tools listed."""
