@@ -133,7 +133,9 @@ def main() -> int:
         "--http", action="store_true", help="the core comes over streamable HTTP, a call at a time"
     )
     parser.add_argument("--era", choices=("legacy", "modern"), default="legacy", help="of the core")
-    parser.add_argument("--peer-era", choices=("legacy", "modern"), help="of the peer, where it is another one")
+    parser.add_argument(
+        "--peer-era", choices=("legacy", "modern"), help="of the peer, where it is another one"
+    )
     parser.add_argument("--life", type=int, default=1, help="which life the peer is in")
     options = parser.parse_args()
     in_flight: int = 1 if options.http else options.in_flight

@@ -79,8 +79,5 @@ def _admit_modern(session: Session, request: Request) -> bool:
         return False
     request.meta = meta
     if core.era is None:
-        core.era = "modern"
-        core.version = meta.version
-        core.initialized = True
-        session.know_core(core, meta.version, bytes(meta.client))
+        core.become_modern(meta)
     return True

@@ -14,7 +14,7 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.concern import LISTEN
 from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
-from gateway.calls.straight import go_together
+from gateway.calls.straight import Reads, go_together, read_legacy, read_modern
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Salvaged
@@ -68,6 +68,10 @@ class Core:
         self.hello = hello
         self.era: mcp.Era | None = None
         """None until its first request tells."""
+        self.plain: mcp.Era | None = "modern" if hello.ephemeral else None
+        """The era of its plain calls; None until that is known."""
+        self.reads: Reads = read_modern if hello.ephemeral else read_legacy
+        """Reads the params of such a call."""
         self.version = ""
         self.client: Client | None = None
         self.capabilities: dict[str, Any] = {}
@@ -277,7 +281,8 @@ class Core:
         """
         view = read_initialize.decode(params or b"{}")
         self.capabilities = msgspec.json.decode(view.capabilities, type=dict[str, Any])
-        self.era = "legacy"
+        self.era = self.plain = "legacy"
+        self.reads = read_legacy
         self.version = view.version
         self.client = Client(
             version=view.version,
@@ -285,6 +290,14 @@ class Core:
             capabilities=bytes(view.capabilities),
             extra=params,
         )
+
+    def become_modern(self, meta: mcp.MetaView) -> None:
+        """Take in what its first request of the modern era says."""
+        self.era = self.plain = "modern"
+        self.reads = read_modern
+        self.version = meta.version
+        self.initialized = True
+        self.session.know_core(self, meta.version, bytes(meta.client))
 
     def _answered(self, data: bytes, envelope: Envelope, kind: str) -> None:
         id_ = envelope.id

@@ -103,8 +103,10 @@ class Peer:
         """The log level that was set in this life of a legacy peer; empty until one was."""
         self.link: Link | None = None
         self.era: mcp.Era = "legacy"
+        self.plain: mcp.Era | Literal[""] = ""
+        """The era of the plain calls that may go straight to it: its own once it is ready; none on a stamped link."""
         self.is_plain = False
-        """Whether it is ready, of the legacy era and in its first life, on a link that needs no stamps."""
+        """Whether their results may come straight: what comes in a later life is recorded with the life's number."""
         self.version = ""
         self.facts: bytes = b""
         """The result of `initialize` or `server/discover`; verbatim, but for what an extension has registered."""
@@ -192,7 +194,7 @@ class Peer:
             self.state = "stopped"
             return
         self.state = "stopped"
-        self.is_plain = False
+        self.plain, self.is_plain = "", False
         self.flood.tell()
         self._fail_all(self.stopping)
         self._tell_settled()
@@ -223,7 +225,7 @@ class Peer:
         self.lives += 1
         self.life = self.lives if self.next_life is None else self.next_life()
         self.state = "handshake"
-        self.is_plain = False
+        self.plain, self.is_plain = "", False
         self.note("open", {"life": self.life, "of": before} if before else {"life": self.life})
         if self.shakes is not None:
             self.shakes(self)
@@ -236,7 +238,8 @@ class Peer:
         self.era, self.version, self.facts, self.capabilities = era, version, facts, capabilities
         self.state = "ready"
         link = self.link
-        self.is_plain = era == "legacy" and self.life == 1 and link is not None and not link.stamped
+        self.plain = era if link is not None and not link.stamped else ""
+        self.is_plain = self.plain != "" and self.life == 1
         self.fault = None
         self.level = ""
         info = bytes(translate.members(facts).get("serverInfo", b"")) if era == "legacy" else b""
@@ -263,7 +266,7 @@ class Peer:
     def unreachable(self, fault: Fault) -> None:
         """The peer could not be started, or its handshake failed: whoever waits is told why."""
         self.state = "failed"
-        self.is_plain = False
+        self.plain, self.is_plain = "", False
         self.fault = self.last_fault = fault
         self.link = None
         self.note("fault", {"event": "unreachable", **facts_of(fault)})
@@ -568,7 +571,7 @@ class Peer:
     def closed(self, fault: TransportError | None) -> None:
         """The connection has ended."""
         self.link = None
-        self.is_plain = False
+        self.plain, self.is_plain = "", False
         self.flood.tell()
         if self.state == "stopped":
             self.note("close", {"asked": True})

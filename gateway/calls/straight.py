@@ -1,4 +1,4 @@
-"""The straight way: a plain `tools/call` of one era, for a peer that is there, with nobody to be asked about it.
+"""The straight way: a plain `tools/call` within one era, for a peer that is there, with nobody to be asked about it.
 
 Owns the tests of whether that is so, there and back, and the same few steps that `session` and `peer_state` take for
 any call, without the questions whose answers are known. A test holds that both ways leave the same frames and the
@@ -8,7 +8,7 @@ same bytes. What is looked for in a message is looked for by `find`: `in` takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 import msgspec
 
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 LANE_MARK = mcp.META_LANE.encode()
 
 
-class _Plain(msgspec.Struct, gc=False):
+class Plain(msgspec.Struct, gc=False):
     """What has to be known of the params of a plain call: what is called, and whether more is said about the call."""
+
+    is_modern: ClassVar[bool] = False
 
     name: str = ""
     uri: str = ""
@@ -38,16 +40,29 @@ class _Plain(msgspec.Struct, gc=False):
     meta: msgspec.Raw = msgspec.field(name="_meta", default=EMPTY)
 
 
-_read_plain = msgspec.json.Decoder(_Plain).decode
+class PlainModern(msgspec.Struct, gc=False):
+    """The same of a core of the modern era, each call of which says who makes it."""
+
+    is_modern: ClassVar[bool] = True
+
+    meta: mcp.MetaView = msgspec.field(name="_meta")
+    name: str = ""
+    uri: str = ""
 
 
-def _ready_at(seat: Seat) -> Peer | None:
-    """The one connection of a seat, where plain calls go straight to it; None where not."""
+Reads: TypeAlias = Callable[[bytes, msgspec.Raw], Plain | PlainModern | None]
+
+_read_legacy = msgspec.json.Decoder(Plain).decode
+_read_modern = msgspec.json.Decoder(PlainModern).decode
+
+
+def _ready_at(seat: Seat, core: Core) -> Peer | None:
+    """The one connection of a seat, where plain calls of a core go straight to it; None where not."""
     peers = seat.peers
     if len(peers) != 1:
         return None
     peer = peers[0]
-    return peer if peer.is_plain and not peer.is_full else None
+    return peer if peer.plain == core.plain and not peer.is_full else None
 
 
 def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
@@ -58,7 +73,6 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     tap = session.tap
     if (
         not session.is_straight
-        or core.era != "legacy"
         or id_ in calls
         or len(calls) + len(session.cores) > session.max_in_flight
         or exchange.is_draining
@@ -68,10 +82,11 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
         return False
     params: bytes = envelope.params
     # Asked by `isinstance`, it would be one more call for each of the short ones.
-    is_long = envelope.__class__ is LongCall
-    name = cast("LongCall", envelope).name if is_long else name_of(data, envelope.params)
-    if name is None:
+    is_long = envelope.__class__ is LongCall and core.plain == "legacy"
+    plain = Plain(cast("LongCall", envelope).name) if is_long else core.reads(data, envelope.params)
+    if plain is None:
         return False
+    name = plain.name
     seat = session.sole
     if seat is None:
         tool = session.catalog.direct.get(name)
@@ -81,16 +96,20 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
         if tool.original != name:
             name = tool.original
             params = under_name(params, name)
-    peer = _ready_at(seat)
+    peer = _ready_at(seat, core)
     if peer is None or len(peer.pending) >= peer.limit:
         return False
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
     if seq < 0:
+        _meet(core, plain)
         core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         return True
     ours = peer.next_id()
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
     call.deadline = tap.at + peer.timeout_ns
+    if plain.is_modern:
+        _meet(core, plain)
+        _say(call, plain)
     if session.results is not None:
         call.shape = "checked"
     calls[id_] = call  # pyright: ignore[reportArgumentType]
@@ -105,18 +124,21 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
 
 _Fresh: TypeAlias = dict[int, tuple["Peer", bytes, bytes, str]]
 """Plain calls that are about to be sent on, by id: to whom, the message, params and name as they are there."""
+_Said: TypeAlias = dict[int, Plain | PlainModern]
+"""What was read of the params of calls, by id, where their core is of the modern era."""
 
 
-def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> _Fresh:
+def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> tuple[_Fresh, _Said]:
     """As many of the first messages as are plain calls for peers that have room for them."""
-    calls = core.open
+    calls, reads, is_modern = core.open, core.reads, core.plain == "modern"
+    said: _Said = {}
     seat = session.sole
     by_name = session.catalog.direct
     room = session.max_in_flight + 1 - len(session.cores) - len(calls)
     rooms: dict[Peer, int] = {}
     peer = None
     if seat is not None:
-        peer = _ready_at(seat)
+        peer = _ready_at(seat, core)
         room = min(room, peer.limit - len(peer.pending)) if peer is not None else 0
     fresh: _Fresh = {}
     for data in many[: max(room, 0)]:
@@ -127,12 +149,13 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
         id_, params = envelope.id, envelope.params
         if kind != "request" or envelope.method != "tools/call" or id_ in calls or id_ in fresh:
             break
-        name = name_of(data, params)
-        if name is None:
+        plain = reads(data, params)
+        if plain is None:
             break
+        name = plain.name
         if seat is None:
             tool = by_name.get(name)
-            peer = _ready_at(session.seats[tool.peer]) if tool is not None else None
+            peer = _ready_at(session.seats[tool.peer], core) if tool is not None else None
             if tool is None or peer is None:
                 break
             left = rooms[peer] = rooms.get(peer, peer.limit - len(peer.pending)) - 1
@@ -142,7 +165,9 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
                 name = tool.original
                 params = under_name(params, name)
         fresh[id_] = peer, data, params, name  # pyright: ignore[reportArgumentType] - what shows as a request at once has a number
-    return fresh
+        if is_modern:
+            said[id_] = plain  # pyright: ignore[reportArgumentType] - as above
+    return fresh, said
 
 
 def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> int:
@@ -152,25 +177,21 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
     """
     tap = session.tap
     exchange = session.exchange
-    may_go = (
-        session.is_straight
-        and core.era == "legacy"
-        and not exchange.is_draining
-        and exchange.is_watching
-        and tap.accepting
-    )
-    fresh = _first_ones(session, core, many, most_depth) if may_go else {}
+    may_go = session.is_straight and not exchange.is_draining and exchange.is_watching and tap.accepting
+    if not may_go:
+        return 0
+    fresh, said = _first_ones(session, core, many, most_depth)
     if len(fresh) < 2:
         return 0
     rows = [(peer.name, data, id_, None, name) for id_, (peer, data, _, name) in fresh.items()]
     seq = tap.together("request", "core>", core.delivered, "tools/call", rows)
     if seq < 0:
         return 0
-    _send_fresh(session, core, fresh, seq)
+    _send_fresh(session, core, fresh, said, seq)
     return len(fresh)
 
 
-def _send_fresh(session: Session, core: Core, fresh: _Fresh, seq: int) -> None:
+def _send_fresh(session: Session, core: Core, fresh: _Fresh, said: _Said, seq: int) -> None:
     """Enter calls that were recorded from `seq` on, and send them: to each peer in the order in which they came."""
     calls, at = core.open, session.tap.at
     is_checked = session.results is not None
@@ -194,6 +215,9 @@ def _send_fresh(session: Session, core: Core, fresh: _Fresh, seq: int) -> None:
         calls[id_] = pending[ours] = call
         seq += 1
         out.append(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
+    for id_, plain in said.items():
+        _meet(core, plain)
+        _say(calls[id_], plain)
     if last is not None:
         _count(last, ours, seq)
     for peer, messages in by_peer.items():
@@ -223,15 +247,47 @@ def under_name(params: bytes, name: str) -> bytes:
     return translate.with_members(bytes(params), {"name": name})
 
 
-def name_of(data: bytes, params: msgspec.Raw) -> str | None:
-    """What a call names; None where its params are no such, or say more about the call than that."""
+def read_legacy(data: bytes, params: msgspec.Raw) -> Plain | None:
+    """The params of a call of the legacy era; None where they are no such, or say more about the call."""
     try:
-        plain = _read_plain(params)
+        plain = _read_legacy(params)
     except msgspec.DecodeError:
         return None
     if plain.meta and (data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0):
         return None
-    return plain.name
+    return plain
+
+
+def read_modern(data: bytes, params: msgspec.Raw) -> PlainModern | None:
+    """The params of a call of the modern era; None where they would be refused, or say more about the call."""
+    try:
+        plain = _read_modern(params)
+    except msgspec.DecodeError:
+        return None
+    meta = plain.meta
+    if (
+        meta.token is not None
+        or meta.lane
+        or meta.version not in mcp.MODERN_VERSIONS
+        or not bytes(meta.capabilities).startswith(b"{")
+        # How admission tells the eras apart, and routing what goes on with another call.
+        or data.find(mcp.MODERN_MARK) < 0
+        or data.find(b'"requestState"') >= 0
+    ):
+        return None
+    return plain
+
+
+def _meet(core: Core, plain: Plain | PlainModern) -> None:
+    """Take note of the era of a core that has not shown it before, as one that makes a single request."""
+    if core.era is None and isinstance(plain, PlainModern):
+        core.become_modern(plain.meta)
+
+
+def _say(call: Call, plain: Plain | PlainModern) -> None:
+    """Enter what a call of the modern era says of its core."""
+    meta: mcp.MetaView = plain.meta  # pyright: ignore[reportAssignmentType] - it is read where it is modern
+    call.level, call.capabilities = meta.log_level, meta.capabilities
 
 
 def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gateway.calls.call import Call
 from gateway.calls.core_state import Core
-from gateway.calls.straight import name_of, send_all
+from gateway.calls.straight import read_legacy, send_all
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import BadMessage, result_of, scan
 from gateway.replay.picks import Known, Picks, Plain
@@ -95,7 +95,12 @@ class StraightPlay:
         ):
             return None
         peer = seat.peers[0]
-        is_plain = peer.is_plain and not peer.is_full and len(peer.pending) + count <= peer.limit
+        is_plain = (
+            peer.is_plain
+            and peer.era == "legacy"
+            and not peer.is_full
+            and len(peer.pending) + count <= peer.limit
+        )
         return peer if is_plain and peer.link.__class__ is ScriptedLink else None
 
     def _learn(self, peer: Peer, data: bytes, tail: bytes, most_depth: int) -> Known | None:
@@ -115,11 +120,11 @@ class StraightPlay:
             return None
         if kind != "request" or envelope.method != "tools/call":
             return None
-        name = name_of(data, envelope.params)
-        if name is None:
+        plain = read_legacy(data, envelope.params)
+        if plain is None:
             return None
-        line = self._playing.player.line_of(peer.name, "tools/call", name, bytes(envelope.params))
-        return Known(name, line) if line is not None else None
+        line = self._playing.player.line_of(peer.name, "tools/call", plain.name, bytes(envelope.params))
+        return Known(plain.name, line) if line is not None else None
 
     def _prepare(self, player: Player) -> None:
         """See whether what is known is still so: there may be another player, or more that is a secret."""
