@@ -13,6 +13,8 @@ from gateway.calls import straight
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import ASKABLE, MODERN, Client, Desk, Service
 from tests.gateway.calls.test_straight import MORE, answered
+from tests.gateway.calls.test_straight import play as play_legacy
+from tests.gateway.calls.test_straight import step as legacy_step
 from transports.base import Origin
 
 META: dict[str, Any] = {
@@ -107,11 +109,13 @@ def call(id_: int | str, how: str) -> bytes:
 
 
 class Table:
-    """A core, or one that comes anew for each of its requests, and a peer, both of the modern era."""
+    """A core of the modern era, or one that comes anew for each of its requests, and peers of an era."""
 
-    def __init__(self, *, is_straight: bool, alone: bool, peers: int) -> None:
+    def __init__(
+        self, *, is_straight: bool, alone: bool = False, peers: int = 1, era: mcp.Era = "modern"
+    ) -> None:
         names = ["calc", *(f"other{number}" for number in range(1, peers))]
-        self.desk = Desk({name: Service("modern", tools=["add"] if name == "calc" else []) for name in names})
+        self.desk = Desk({name: Service(era, tools=["add"] if name == "calc" else []) for name in names})
         self.is_alone = alone
         self.cores = [self.desk.core("modern", ephemeral=alone, stamped=alone)]
         self.cores[0].asks("tools/list", id="list")
@@ -164,8 +168,8 @@ class Table:
         return self.desk.tap.frames, told, [wire.link.raw for wire in wires]
 
 
-def play(steps: Steps, *, is_straight: bool, alone: bool = False, peers: int = 1) -> tuple[Any, ...]:
-    table = Table(is_straight=is_straight, alone=alone, peers=peers)
+def play(steps: Steps, **table_of: Any) -> tuple[Any, ...]:
+    table = Table(**table_of)
     for what, which, how in steps:
         table.perform(what, which, how)
     # What is told late, of questions that nobody has answered, is part of it.
@@ -177,15 +181,56 @@ CROWD = ("crowd", (1, 2, 3), "plain")
 
 
 @settings(max_examples=250, deadline=None)
-@given(steps=st.lists(step, max_size=12), alone=st.booleans(), peers=st.sampled_from([1, 1, 2]))
-@example(steps=[("call", 1, "level"), ("news", 0, "log"), ("answer", 0, "complete")], alone=False, peers=1)
-@example(steps=[("call", 1, "plain"), ("news", 0, "question"), ("answer", 0, "result")], alone=True, peers=1)
-@example(steps=[("call", 1, "nobody"), ("news", 0, "question"), ("answer", 0, "result")], alone=True, peers=1)
-@example(steps=[CROWD, ("news", 0, "question"), ("answers", (2, 0, 1), "result")], alone=False, peers=2)
-@example(steps=[("die", 0, ""), CROWD, ("answers", (2, 0, 1), "result")], alone=False, peers=1)
-@example(steps=[("lose", "core>", "keep"), ("call", 1, "plain"), ("call", 2, "plain")], alone=True, peers=1)
-def test_both_ways_leave_the_same_frames_and_the_same_bytes(steps: Steps, alone: bool, peers: int) -> None:
-    ways = [play(steps, is_straight=way, alone=alone, peers=peers) for way in (True, False)]
+@given(
+    steps=st.lists(step, max_size=12),
+    alone=st.booleans(),
+    peers=st.sampled_from([1, 1, 2]),
+    era=st.sampled_from(["modern", "modern", "modern", "legacy"]),
+)
+@example(
+    steps=[("call", 1, "level"), ("news", 0, "log"), ("answer", 0, "complete")],
+    alone=False,
+    peers=1,
+    era="modern",
+)
+@example(
+    steps=[("call", 1, "plain"), ("news", 0, "question"), ("answer", 0, "result")],
+    alone=True,
+    peers=1,
+    era="modern",
+)
+@example(
+    steps=[("call", 1, "nobody"), ("news", 0, "question"), ("answer", 0, "result")],
+    alone=True,
+    peers=1,
+    era="modern",
+)
+@example(
+    steps=[CROWD, ("news", 0, "question"), ("answers", (2, 0, 1), "result")],
+    alone=False,
+    peers=2,
+    era="modern",
+)
+@example(steps=[("die", 0, ""), CROWD, ("answers", (2, 0, 1), "result")], alone=False, peers=1, era="modern")
+@example(
+    steps=[("lose", "core>", "keep"), ("call", 1, "plain"), ("call", 2, "plain")],
+    alone=True,
+    peers=1,
+    era="modern",
+)
+def test_both_ways_leave_the_same_frames_and_the_same_bytes(
+    steps: Steps, alone: bool, peers: int, era: mcp.Era
+) -> None:
+    ways = [play(steps, is_straight=way, alone=alone, peers=peers, era=era) for way in (True, False)]
+    assert ways[0] == ways[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(legacy_step, max_size=10))
+def test_both_ways_are_the_same_where_the_core_is_of_the_other_era(steps: Steps) -> None:
+    ways = [
+        play_legacy(steps, is_straight=way, desk=Desk({"calc": Service("modern")})) for way in (True, False)
+    ]
     assert ways[0] == ways[1]
 
 
@@ -220,7 +265,7 @@ STRAIGHT = [
 def test_what_says_nothing_unusual_does_go_straight_and_its_result_comes_so(
     monkeypatch: pytest.MonkeyPatch, *, alone: bool
 ) -> None:
-    table = Table(is_straight=True, alone=alone, peers=1)
+    table = Table(is_straight=True, alone=alone)
     table.perform("call", 1, "plain")
     went = watched(monkeypatch, "goes_straight", "session")
     came = watched(monkeypatch, "comes_straight", "peer_state")
@@ -236,7 +281,7 @@ def test_what_says_nothing_unusual_does_go_straight_and_its_result_comes_so(
 
 
 def test_calls_that_come_in_one_piece_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Table(is_straight=True, alone=False, peers=1)
+    table = Table(is_straight=True)
     table.perform("call", 9, "plain")
     went = watched(monkeypatch, "go_together", "core_state")
     came = watched(monkeypatch, "come_together", "peer_state")
