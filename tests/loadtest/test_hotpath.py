@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.protocol.mcp import Era
 from loadtest import hotpath, hotpath_rig
 from loadtest.hotpath_rig import Rig
 
@@ -196,14 +197,16 @@ def test_a_fixed_script_of_calls_leaves_the_bytes_and_frames_that_were_written_d
     assert found == GOLDEN.read_text(encoding="utf-8").splitlines()
 
 
-def test_what_is_counted_of_plain_calls_is_the_straight_way_once_each() -> None:
-    counts = asyncio.run(hotpath.counted(8, 1, 300))
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_what_is_counted_of_plain_calls_is_the_straight_way_once_each(era: Era) -> None:
+    counts = asyncio.run(hotpath.counted(8, 1, 300, core=era, peer=era))
     assert counts.entered["straight.py: goes_straight"] == counts.entered["straight.py: comes_straight"] == 8
     assert counts.codes["straight.py: goes_straight"] > counts.calls["straight.py: goes_straight"] > 8
 
 
-def test_plain_calls_that_come_in_one_piece_go_together_and_so_do_their_answers() -> None:
-    counts = asyncio.run(hotpath.counted(32, 8, 300))
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_plain_calls_that_come_in_one_piece_go_together_and_so_do_their_answers(era: Era) -> None:
+    counts = asyncio.run(hotpath.counted(32, 8, 300, core=era, peer=era))
     assert counts.entered["straight.py: go_together"] == counts.entered["straight.py: come_together"] == 4
     assert counts.entered["store.py: Recorder.append_together"] == 8
     assert not counts.entered["straight.py: goes_straight"]

@@ -57,8 +57,8 @@ ODD: dict[str, str] = {
     "answers": json.dumps({"name": "add", "inputResponses": {}, "_meta": META}),
     "list": "[1]",
     "spaced": PLAIN.replace(":", " : "),
-    "long": json.dumps({"name": "add", "arguments": {"a": "x" * 5000}, "_meta": META}),
-    "long without": json.dumps({"name": "add", "arguments": {"a": "x" * 5000}}),
+    "long": json.dumps({"name": "add", "arguments": {"a": "x" * 9000}, "_meta": META}),
+    "long without": json.dumps({"name": "add", "arguments": {"a": "x" * 9000}}, separators=(",", ":")),
 }
 """Params of a call."""
 NEWS: dict[str, dict[str, Any]] = {
@@ -131,13 +131,13 @@ class Table:
     def perform(self, what: str, which: Any, how: str) -> None:
         service = self.desk.services["calc"]
         inbox: list[dict[str, Any]] = service.wire.link.inbox
-        asked = [message for message in inbox if message.get("method") == "tools/call"]
+        asked: list[dict[str, Any]] = [one for one in inbox if one.get("method") == "tools/call"]
         if what == "call":
             self.core.says(call(which, how))
         elif what == "crowd":
             self.core.says_together(*(call(id_, how if nth else "plain") for nth, id_ in enumerate(which)))
         elif what == "answer" and which < len(asked):
-            inbox.remove(asked[which])
+            inbox.remove(asked[int(which)])
             self._answer(service, [asked[which]["id"]], how)
         elif what == "answers":
             self._answer(service, [asked[nth]["id"] if nth < len(asked) else nth for nth in which], how)
@@ -156,7 +156,7 @@ class Table:
 
     def _answer(self, service: Service, many: list[int], how: str) -> None:
         if how in RESULTS:
-            result = {"content": [], **RESULTS[how]}
+            result: dict[str, Any] = {"content": [], **RESULTS[how]}
             service.wire.says_together(*({"jsonrpc": "2.0", "id": id_, "result": result} for id_ in many))
         else:
             service.wire.says_together(*(answered(id_, how) for id_ in many))
