@@ -17,7 +17,7 @@ from gateway.calls.peer_state import Client
 from gateway.calls.straight import Reads, go_together, read_legacy, read_modern
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
-from gateway.protocol.jsonrpc import BadMessage, Envelope, Salvaged
+from gateway.protocol.jsonrpc import BadMessage, Envelope, Kind, Salvaged
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -108,6 +108,16 @@ class Core:
         except BadMessage as bad:
             self._bad(data, bad)
             return
+        # As `told`, without the call.
+        if kind == "request":
+            self.session.core_asked(self, data, envelope, origin)
+        elif kind == "notification":
+            self.session.core_notified(self, data, envelope)
+        else:
+            self._answered(data, envelope, kind)
+
+    def told(self, data: bytes, envelope: Envelope, kind: Kind, origin: Origin | None) -> None:
+        """One message of the core that somebody has read, nested no deeper than `most_depth`."""
         if kind == "request":
             self.session.core_asked(self, data, envelope, origin)
         elif kind == "notification":

@@ -7,7 +7,6 @@ sessions exist and what a method does is not known here. Source: MCP 2025-11-25 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -44,8 +43,7 @@ _ONCE: Final = (names.VERSION, names.METHOD, names.NAME, names.SESSION)
 _BATCH_VERSIONS: Final = (None, "2025-03-26")
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True, gc=False):
     """Answer with this and do nothing."""
 
     status: int
@@ -53,23 +51,22 @@ class Refuse:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, gc=False):
     """One message of a POST; `id` where it is a request, which is owed an answer."""
 
     data: bytes
     id: jsonrpc.Id | None = None
+    read: tuple[jsonrpc.Envelope, jsonrpc.Kind] | None = None
+    """The message as it was read, where it was; for who would read it again by the same bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True, gc=False):
     """An `initialize` without a session: it opens one."""
 
     part: Part
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Messages for a session. More than one only in the revision that had batches."""
 
     session: str
@@ -77,16 +74,14 @@ class Deliver:
     version: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Alone:
+class Alone(msgspec.Struct, frozen=True, gc=False):
     """One message that stands alone; its answer, if it is owed one, ends it."""
 
     part: Part
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Listen:
+class Listen(msgspec.Struct, frozen=True, gc=False):
     """A GET: the session's own stream, or the rest of a cut one."""
 
     session: str
@@ -94,15 +89,13 @@ class Listen:
     version: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True, gc=False):
     """A DELETE: the session is over."""
 
     session: str
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(msgspec.Struct, frozen=True, gc=False):
     """A POST whose headers are in order; `judge_body` says the rest."""
 
     headers: Headers
@@ -198,8 +191,8 @@ def judge_body(
     if not sessionless and post.version in _BATCH_VERSIONS and body.lstrip()[:1] == b"[":
         return _judge_batch(post, body, most_depth)
     try:
-        envelope = jsonrpc.read(body, most_depth)
-        kind = jsonrpc.kind_of(envelope)
+        envelope, shown = jsonrpc.scan(body, most_depth)
+        kind = shown or jsonrpc.kind_of(envelope)
     except jsonrpc.BadMessage as bad:
         return _damaged(bad)
     if sessionless or _stands_alone(body, envelope):
@@ -209,7 +202,7 @@ def judge_body(
         if kind == "request" and envelope.method == "initialize":
             return Begin(Part(body, id_))
         return refusal(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing", id_)
-    return Deliver(post.session, (Part(body, id_),), post.version)
+    return Deliver(post.session, (Part(body, id_, (envelope, kind)),), post.version)
 
 
 def status_of(answer: bytes) -> int:
@@ -275,7 +268,7 @@ def _judge_exchange(
         version = post.version or ""
         if version not in mcp.MODERN_VERSIONS:
             return _unsupported(version, None)
-        return Alone(Part(body), version)
+        return Alone(Part(body, None, (envelope, kind)), version)
     if kind != "request":
         return refusal(400, INVALID_REQUEST, "a client sends no responses in this revision")
     id_ = cast("jsonrpc.Id", envelope.id)
@@ -297,7 +290,7 @@ def _judge_exchange(
         return refusal(400, INVALID_PARAMS, f"{mcp.META_VERSION} must be a string", id_)
     if version not in mcp.MODERN_VERSIONS:
         return _unsupported(version, id_)
-    return Alone(Part(body, id_), version)
+    return Alone(Part(body, id_, (envelope, kind)), version)
 
 
 def _disagreement(values: dict[str, str], envelope: jsonrpc.Envelope, version: object) -> str | None:

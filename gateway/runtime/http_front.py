@@ -24,7 +24,7 @@ from gateway.runtime.http_head import Heads
 from gateway.runtime.http_plain import PlainProtocol
 from gateway.runtime.http_reply import Receive, Reply, Send, respond
 from gateway.runtime.http_server import AsgiServer
-from gateway.runtime.http_session import SessionLink
+from gateway.runtime.http_session import SessionLink, hand_over
 from gateway.runtime.http_sessions import Sessions
 from gateway.runtime.http_single import Single
 from gateway.runtime.http_straight import Straight
@@ -257,7 +257,7 @@ class HttpFront:
             return
         assert single.receiver is not None
         try:
-            single.receiver.message(decision.part.data, request.origin())
+            hand_over(single.receiver, decision.part, request.origin())
             if decision.part.id is None:
                 await respond(request.send, 202, b"", [])
             else:

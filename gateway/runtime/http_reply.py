@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, Protocol, TypeAlias
 
+import msgspec
+
 from transports import http_headers as names
 from transports import sse
 
@@ -38,7 +40,7 @@ class Taker(Protocol):
         ...
 
 
-class Reply:
+class Reply(msgspec.Struct, eq=False):
     """The answer to one request. `event` makes it a stream, `json` a single body; `end` completes a stream.
 
     `left` is called once if the client goes before the answer is complete. `silence` is called once if
@@ -46,42 +48,23 @@ class Reply:
     Where there is a `taker` it is given a single body without anybody serving.
     """
 
-    __slots__ = (
-        "_body",
-        "_complete",
-        "_outbox",
-        "_over",
-        "_ping_s",
-        "_pinger",
-        "_waiter",
-        "gone",
-        "headers",
-        "left",
-        "queued",
-        "shrunk",
-        "silence",
-        "streaming",
-        "taker",
-    )
-
-    def __init__(self) -> None:
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.streaming = False
-        self.gone = False
-        self.queued = 0
-        """Bytes not yet taken by the server."""
-        self.left: Callable[[], None] | None = None
-        self.silence: Callable[[], None] | None = None
-        self.shrunk: Callable[[], None] | None = None
-        """Called whenever `queued` has become smaller."""
-        self.taker: Taker | None = None
-        self._body: tuple[int, bytes, tuple[tuple[bytes, bytes], ...]] | None = None
-        self._outbox: deque[bytes] = deque()
-        self._over = False
-        self._complete = False
-        self._waiter: asyncio.Future[None] | None = None
-        self._pinger: asyncio.TimerHandle | None = None
-        self._ping_s: float | None = None
+    headers: list[tuple[bytes, bytes]] = []
+    streaming: bool = False
+    gone: bool = False
+    queued: int = 0
+    """Bytes not yet taken by the server."""
+    left: Callable[[], None] | None = None
+    silence: Callable[[], None] | None = None
+    shrunk: Callable[[], None] | None = None
+    """Called whenever `queued` has become smaller."""
+    taker: Taker | None = None
+    _body: tuple[int, bytes, tuple[tuple[bytes, bytes], ...]] | None = None
+    _outbox: deque[bytes] = msgspec.field(default_factory=deque[bytes])
+    _over: bool = False
+    _complete: bool = False
+    _waiter: asyncio.Future[None] | None = None
+    _pinger: asyncio.TimerHandle | None = None
+    _ping_s: float | None = None
 
     def json(self, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         """Answer with one body. Only before any event."""

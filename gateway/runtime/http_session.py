@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from gateway.protocol import http_rules
 from gateway.runtime.http_reply import JSON_TYPE, Reply
@@ -24,12 +25,11 @@ _LISTENER: Final = 0
 """The number of the session's own stream; POSTs count from 1."""
 
 
-@dataclass(slots=True, eq=False)
-class _Stream:
+class _Stream(msgspec.Struct, eq=False):
     """The answer to one POST over all the connections that it takes."""
 
     number: int
-    pending: set[Id] = field(default_factory=set[Id])
+    pending: set[Id]
     reply: Reply | None = None
     streaming: bool = False
     primed: bool = False
@@ -95,7 +95,7 @@ class SessionLink:
         self._retry_ms = retry_ms
         self._forget = forget
         self._abort = abort
-        self._own = _Stream(_LISTENER)
+        self._own = _Stream(_LISTENER, set())
         self._listeners: list[Reply] = []
         self._streams: dict[int, _Stream] = {}
         self._by_id: dict[Id, _Stream] = {}
@@ -211,7 +211,7 @@ class SessionLink:
         for part in parts:
             if self.over:
                 return
-            self.receiver.message(part.data, origin)
+            hand_over(self.receiver, part, origin)
 
     def listen(self, last_event: str | None, version: str | None) -> Reply | None:
         """Open a stream for a GET, or take one up after `last_event`. None where that cannot be done."""
@@ -354,6 +354,15 @@ class SessionLink:
         elif self._held_back and queued <= self._limits.low_bytes:
             self._held_back = False
             self.receiver.writable(True)  # noqa: FBT003
+
+
+def hand_over(receiver: Receiver, part: http_rules.Part, origin: Origin) -> None:
+    """Give a receiver a message; as it was read, where the receiver can take it so."""
+    told: Callable[..., None] | None = getattr(receiver, "told", None)
+    if told is not None and part.read is not None:
+        told(part.data, *part.read, origin)
+    else:
+        receiver.message(part.data, origin)
 
 
 def _fail(stream: _Stream) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.protocol import http_rules
 from gateway.runtime.http_head import Head, Heads
 from gateway.runtime.http_reply import Receive, Reply, Send
+from gateway.runtime.http_session import hand_over
 from transports import http_headers as names
 from transports.base import Hello, TransportError
 
@@ -93,7 +94,7 @@ class Straight:
         reply = None if part.id is None else single.reply
         # The receiver may be in the midst of answering when the answer has been written.
         asked = Asked(self, connection, reply, lambda: connection.loop.call_soon(self._forget, single))
-        asked.deliver(lambda: receiver.message(part.data, head.origin), ())
+        asked.deliver(lambda: hand_over(receiver, part, head.origin), ())
         return True
 
 
