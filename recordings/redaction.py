@@ -152,13 +152,19 @@ class Redactor:
         if scan is None:
             return
         own = self._own_match if self._own else None
+        turns = [None]
+        """Taken and given back in one step each, whichever thread does."""
 
         def hints(data: bytes) -> list[int] | None:
             # Asked each time: what was made in a thread may be out of date when it comes.
             if generation == self.generation:
                 try:
-                    scan(data, halt)
-                except Exception:  # noqa: BLE001 - a match, or it could not look, as in two threads at once
+                    turn = turns.pop()  # or an IndexError, where another thread is looking
+                    try:
+                        scan(data, halt)
+                    finally:
+                        turns.append(turn)
+                except Exception:  # noqa: BLE001 - a match, or it could not look
                     return self._every(data)
                 if own is None or not own(data):
                     return None

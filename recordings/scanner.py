@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 from recordings.late import late
 
 Scan: TypeAlias = Callable[[bytes, Callable[..., bool]], None]
-"""Raises where a pattern matches, if it is given `halt`, and also where it could not look."""
+"""Raises where a pattern matches, if it is given `halt`, and also where it could not look. For one thread at a time: a
+scan works in memory that belongs to the patterns, without the lock of the interpreter."""
 
 _BLANKS = rb"\t\n\f\r "
 r"""What RE2 means by `\s`. To Hyperscan it is one more."""
@@ -64,22 +65,7 @@ def scanner(
         return None
     if database is None:
         return None
-    scan = database.scan
-    turns = [None]
-    """Taken and given back in one step each, whichever thread does."""
-
-    def alone(data: bytes, on_match: Callable[..., bool]) -> None:
-        # A scan works in memory that belongs to the patterns, without the lock of the interpreter, and sees another
-        # one that is in there only where that has come far enough.
-        if not turns:
-            raise BlockingIOError("another thread is looking")
-        turn = turns.pop()  # or an IndexError, where the other thread was quicker
-        try:
-            scan(data, on_match)
-        finally:
-            turns.append(turn)
-
-    return alone
+    return database.scan
 
 
 def _compiled(module: Any, patterns: list[bytes]) -> Any:

@@ -63,9 +63,12 @@ class RecordingStage(Stage):
 
     def tap(self, hello: Hello) -> Any:
         """Return a tap that does everything but write."""
+        redactor = Redactor(b"k" * 32)
+        # As it is in a session that is no short one; beside the calls, it would be done at another moment each time.
+        redactor.quicken()
         recorder = Recorder(
             self._folder / "recording",
-            redactor=Redactor(b"k" * 32),
+            redactor=redactor,
             durability="os",
             reserve_bytes=0,
             write=self._write,

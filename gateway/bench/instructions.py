@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
@@ -32,9 +33,13 @@ COLLECTED = re.compile(r"^==\d+== Collected : (\d+)$", re.MULTILINE)
 def key() -> str:
     """Return what instruction counts depend on besides our code, in one line."""
     libc = " ".join(part for part in platform.libc_ver() if part)
+    try:
+        scanner = f"hyperscan {version('hyperscan')}"
+    except PackageNotFoundError:
+        scanner = "no hyperscan"
     return (
         f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}, "
-        f"{platform.python_compiler()}, {libc}, msgspec {msgspec.__version__}"
+        f"{platform.python_compiler()}, {libc}, msgspec {msgspec.__version__}, {scanner}"
     )
 
 
