@@ -37,6 +37,7 @@ _DECISION = b'{"seq":%d,"at":%d,%b,"re":%d,"parent":%d%b,"x":%b%d%b}'
 """The same of a question to a hook, and of the decision that is made of its answer."""
 
 _BODY = b',"body":'
+_WAY = b',"way":'
 NEWLINE = 10
 
 encode = msgspec.json.Encoder().encode
@@ -206,14 +207,8 @@ class RecordingTap:
             and NEWLINE not in body
         ):
             return self.plain(kind, way, body, peer, id, re, after, method, name)
-        if (
-            kind in QUICK_KINDS
-            and life == 1
-            and not (op or lane)
-            and len(body) < self._quick_bytes
-            and NEWLINE not in body
-        ):
-            return self._quick(kind, way, body, peer, id, re, parent, after, method, name, flags, x)
+        if kind in QUICK_KINDS and not (op or lane) and len(body) < self._quick_bytes and NEWLINE not in body:
+            return self._quick(kind, way, body, peer, id, re, parent, after, method, name, flags, x, life)
         if self._ended:
             return -1
         seq = self._next
@@ -310,13 +305,19 @@ class RecordingTap:
     def _quick(
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
         parent: int | None, after: int | None, method: str, name: str, flags: tuple[str, ...], x: dict[str, Any] | None,
+        life: int,
     ) -> int:  # fmt: skip
-        """Record what more is to be said of, as questions to hooks and decisions: half of the cost of a `Frame`."""
+        """Record what more is to be said of, as questions to hooks, decisions and whatever comes of a peer in a later
+        life: half of the cost of a `Frame`."""
         seq = self._next
         self._next = seq + 1
         self.at = at = time.monotonic_ns() - self._start
         self._look_for_secrets()
         head, tail, _ = self._words[(kind, peer, way, method, name, *flags)]
+        if life != 1:
+            # The way is the last of what stands there.
+            begin = head.rfind(_WAY)
+            head = b'%b,"life":%d%b' % (head[:begin], life, head[begin:])
         more = b"" if parent is None else b',"parent":%d' % parent
         refs = (
             _refs(id, re, None) + more

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
@@ -208,8 +208,13 @@ def test_a_body_of_blob_size_that_does_not_fit_is_refused_and_nothing_of_it_stay
     flags=st.sampled_from([(), ("synthetic",), ("late", "synthetic")]),
     x=st.one_of(st.none(), st.dictionaries(words, st.one_of(st.integers(), words), min_size=1, max_size=3)),
     has_body=st.booleans(),
+    life=st.sampled_from([1, 1, 2, 30]),
 )
-def test_the_quick_encoding_of_questions_and_decisions_is_the_frames_own(
+@example(
+    kind="response", way="peer>", peer=',"way":"x', id_=1, re=0, parent=None, after=0, name="", flags=(), x=None,
+    has_body=True, life=2,
+)  # fmt: skip
+def test_the_quick_encoding_of_questions_decisions_and_later_lives_is_the_frames_own(
     kind: str,
     way: str,
     peer: str,
@@ -221,6 +226,7 @@ def test_the_quick_encoding_of_questions_and_decisions_is_the_frames_own(
     flags: tuple[str, ...],
     x: dict[str, object] | None,
     has_body: bool,
+    life: int,
 ) -> None:
     data = b'{"a":1}' if has_body else b""
     frame = Frame(
@@ -228,6 +234,7 @@ def test_the_quick_encoding_of_questions_and_decisions_is_the_frames_own(
         kind=kind,  # pyright: ignore[reportArgumentType]
         way=way,  # pyright: ignore[reportArgumentType]
         peer=peer or None,
+        life=life,
         id=id_,  # pyright: ignore[reportArgumentType]
         re=re,
         parent=parent,
@@ -240,7 +247,8 @@ def test_the_quick_encoding_of_questions_and_decisions_is_the_frames_own(
     with tempfile.TemporaryDirectory() as directory:
         tap = tap_in(directory)
         frame.seq = tap.record(
-            kind, way, data, peer=peer, id=id_, re=re, parent=parent, after=after, name=name, flags=flags, x=x,  # pyright: ignore[reportArgumentType]
+            kind, way, data, peer=peer, life=life, id=id_, re=re, parent=parent, after=after, name=name,  # pyright: ignore[reportArgumentType]
+            flags=flags, x=x,
         )  # fmt: skip
         frame.at = tap.at
         tap.end().close()
