@@ -95,6 +95,22 @@ class LineOutput(ABC):
             if self._queued > self._high:
                 self._check_high()
 
+    def send_parts(self, parts: tuple[bytes, ...]) -> None:
+        """As `send`, for a long message in parts that hold no newline: what the system takes at once is not copied."""
+        turn = self._turn
+        if turn.batching or self._tick == turn.tick or self._queued or self._is_mute:
+            self.send(b"".join(parts))
+            return
+        self._tick = turn.tick
+        parts = (*parts, b"\n")
+        try:
+            done = os.writev(self._write_fd, parts)
+        except OSError as error:
+            self._refused(b"".join(parts), error)
+        else:
+            if done != sum(map(len, parts)):
+                self._took(b"".join(parts), done)
+
     def send_all(self, messages: list[bytes]) -> None:
         """As `send`, for several messages."""
         if not self._turn.batching or self._is_mute or _NEWLINE in b"".join(messages):

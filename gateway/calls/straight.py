@@ -16,7 +16,7 @@ from gateway.calls import translate
 from gateway.calls.call import Call, Reply
 from gateway.protocol import mcp
 from gateway.protocol.errors import unkept, unrecorded
-from gateway.protocol.jsonrpc import EMPTY, BadMessage, Envelope, LongCall, scan
+from gateway.protocol.jsonrpc import EMPTY, BadMessage, Envelope, LongAnswer, LongCall, scan
 from transports.base import Stamp
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.calls.session import Session
     from transports.base import Id, Link
 
+NEWLINE = 10
 LANE_MARK = mcp.META_LANE.encode()
 
 
@@ -116,9 +117,11 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     peer.pending[ours] = call
     peer.calls += 1
     peer.delivered = seq
-    peer.link.send(  # pyright: ignore[reportOptionalMemberAccess] - a plain peer has one
-        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params)
-    )
+    link: Link = peer.link  # pyright: ignore[reportAssignmentType] - a plain peer has one
+    if is_long:
+        send_long(link, b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":' % ours, params, data)
+    else:
+        link.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
     return True
 
 
@@ -242,6 +245,16 @@ def send_all(link: Link, messages: list[bytes]) -> None:
         link.send(message)
 
 
+def send_long(link: Link, head: bytes, body: bytes, data: bytes) -> None:
+    """Send the object that begins with `head` and ends with `body`, a part of the message `data`; where the link can do
+    that, without copying it."""
+    in_parts: Callable[[tuple[bytes, ...]], None] | None = getattr(link, "send_parts", None)
+    if in_parts is None or NEWLINE in data:
+        link.send(b"%b%b}" % (head, body))
+    else:
+        in_parts((head, body, b"}"))
+
+
 def under_name(params: bytes, name: str) -> bytes:
     """The params of a call under the name that its peer has for the tool."""
     return translate.with_members(bytes(params), {"name": name})
@@ -337,8 +350,11 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     del core.open[core_id]
     core.delivered = seq
     link = core.link
-    message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
-    link.send(message, Stamp(kind="response", id=core_id) if link.stamped else None)
+    if envelope.__class__ is LongAnswer and not link.stamped:
+        send_long(link, b'{"jsonrpc":"2.0","id":%d,"result":' % core_id, envelope.result, data)
+    else:
+        message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
+        link.send(message, Stamp(kind="response", id=core_id) if link.stamped else None)
     if (left := peer.on_left) is not None:
         left(call, None)
     return True

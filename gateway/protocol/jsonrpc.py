@@ -69,6 +69,10 @@ class LongCall(Envelope, gc=False):
     """What is called."""
 
 
+class LongAnswer(Envelope, gc=False):
+    """A long message with a result. Made by `scan` alone."""
+
+
 class _Params(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """The params of a call, for how long they are."""
 
@@ -183,7 +187,10 @@ def read_long(data: bytes, size: int) -> Envelope:
     try:
         call = _read_call(data)
     except (msgspec.DecodeError, RecursionError, ValueError):
-        return _read_strict(data)
+        found = _read_strict(data)
+        if not found.result:
+            return found
+        return LongAnswer(found.jsonrpc, found.id, found.method, found.params, found.result, found.error)
     params = call.params
     name, meta = params.name, params.meta
     inner = len(name.encode()) + len(params.arguments) + (_META_SIZE + len(meta) if meta else 0)

@@ -15,6 +15,7 @@ import pytest
 from gateway.protocol.mcp import Era
 from loadtest import hotpath, hotpath_rig
 from loadtest.hotpath_rig import Rig
+from recordings.reader import open_recording
 
 GOLDEN = Path(__file__).parent / "golden" / "plain_calls.txt"
 LONGEST = 600
@@ -248,3 +249,28 @@ def test_calls_over_http_are_counted_too() -> None:
         == counts.entered["http_plain.py: PlainProtocol.answer"]
         == 8
     )
+
+
+@pytest.mark.parametrize("text", [b"x" * 40_000, b"x" * 8192 + b"\xc3\xa9", b"\\n" * 9000])
+def test_long_calls_and_their_answers_pass_as_they_are(text: bytes, tmp_path: Path) -> None:
+    params = b'{"arguments":{"text":"%b"},"name":"echo"}' % text
+    result = b'{"content":[{"type":"text","text":"%b"}]}' % text
+
+    async def main() -> None:
+        rig = Rig(tmp_path / "recording")
+        await rig.greet()
+        for number in (7, 8):
+            rig.core.put(asked(b"%d" % number, params) + b"\n")
+            await rig.settle()
+            assert rig.peer.take() == asked(b"%d" % (number - 5), params) + b"\n"
+            rig.peer.put(form_of(result) % (number - 5) + b"\n")
+            await rig.settle()
+            assert rig.core.take() == form_of(result) % number + b"\n"
+        await rig.close()
+
+    asyncio.run(main())
+    recording = open_recording(tmp_path / "recording")
+    bodies = [bytes(recording.body(frame)) for frame in recording if frame.method == "tools/call"]
+    assert bodies == [
+        body for number in (7, 8) for body in (asked(b"%d" % number, params), form_of(result) % (number - 5))
+    ]

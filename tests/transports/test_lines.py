@@ -9,12 +9,14 @@ import os
 import resource
 from collections.abc import AsyncGenerator, Callable
 
+import msgspec
 import pytest
 
 from tests.transports.wire_kit import Recorder, Taker, eventually, run
 from transports.base import Limits
 from transports.lines import READ_BYTES, READS, LineLink
 from transports.stdio import connect_pipes, grow_pipe
+from transports.turn import turn_of
 
 MIB = 1 << 20
 
@@ -363,6 +365,44 @@ def test_a_line_without_an_end_keeps_a_turn_for_a_bounded_number_of_reads(
             it.link._on_readable()
             assert it.link._framer._size == READS * READ_BYTES
             monkeypatch.undo()
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 40_000, 300_000])
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_message_in_parts_is_the_message_that_they_make(size: int, is_batch: bool) -> None:
+    parts = (b'{"a":', msgspec.Raw(b"x" * size), b"}")
+    expected = [b"before", b'{"a":%b}' % (b"x" * size), b"after"]
+
+    async def main() -> None:
+        async with wire() as it:
+            turn = turn_of(asyncio.get_running_loop())
+            if is_batch:
+                turn.begin()
+            it.link.send(expected[0])
+            if not is_batch:
+                await asyncio.sleep(0)
+                turn.tick += 1
+            it.link.send_parts(parts)
+            it.link.send(expected[2])
+            if is_batch:
+                turn.end()
+            whole = b"".join(message + b"\n" for message in expected)
+            assert await it.heard(len(whole)) == whole
+
+    run(main())
+
+
+def test_a_message_in_parts_to_nobody_ends_the_link_as_any_other_does() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            it.shut("theirs_in")
+            it.link.send_parts((b"{", b"}"))
+            fault = await it.receiver.end()
+            assert fault is not None
+            assert fault.reason == "closed"
+            it.link.send_parts((b"{", b"}"))
 
     run(main())
 
