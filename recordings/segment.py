@@ -205,6 +205,19 @@ class Chain:
         if size >= BLOCK_BYTES:
             self.due_at = _ALWAYS
 
+    def add_both(self, one: bytes, other: bytes, size: int, seq: int, at: int) -> None:
+        """Take two lines of `size` bytes into the block, the frame of the first being `seq`."""
+        lines = self._lines
+        lines.append(one)
+        lines.append(other)
+        before = self._bytes
+        if not before:
+            self._first = seq
+            self.due_at = at + BLOCK_NS
+        self._bytes = size = before + size
+        if size >= BLOCK_BYTES:
+            self.due_at = _ALWAYS
+
     def add_all(self, lines: list[bytes], size: int, seq: int, at: int) -> None:
         """Take lines of `size` bytes into the block, the frame of the first being `seq`."""
         self.add(lines[0], seq, at)

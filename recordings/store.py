@@ -313,16 +313,26 @@ class Recorder:
         lock.acquire()
         try:
             chain = self._chain
-            if at >= chain.due_at or seq - 1 != self._last or self._closed or not self._put_whole(data):
+            if at >= chain.due_at or seq - 1 != self._last or self._closed:
                 return False
-            chain.add_all([one, other], len(data), seq, at)
-            self._last = seq + 1
-            self._at = at
-            if not self._syncer.is_dirty:
-                self._syncer.dirty()
+            write = self._write
+            try:
+                done = write(self._fd, data)
+            except OSError:
+                done = -1
+            if done == len(data):
+                self._size += done
+                chain.add_both(one, other, done, seq, at)
+                self._last = seq + 1
+                self._at = at
+                if not self._syncer.is_dirty:
+                    self._syncer.dirty()
+                return True
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._size)
         finally:
             lock.release()
-        return True
+        return False
 
     def _put_whole(self, data: bytes) -> bool:
         """Write lines by one write, and say whether that was possible; where not, none of them is there."""

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Keeper
+    from gateway.calls.registered import Registered
     from gateway.calls.session import Session
     from gateway.hooks.pipeline import Outcome
+    from gateway.sessions.tree import Tree
 
 NAME = "session"
 """The host call, and the name of the frames that it leaves."""
@@ -61,6 +63,23 @@ class SessionCall:
         self.is_wanted = False
 
 
+class _Written(msgspec.Struct, eq=False):
+    """What an extension was told with a call, and what that was made of. It tells nothing of lanes."""
+
+    core: Core
+    capabilities: dict[str, Any]
+    has_terminal: bool
+    registered: Registered | None
+    tree: Tree
+    leaf: str | None
+    name: str | None
+    generation: int
+    tools: Mapping[str, object]
+    head: bytes
+    """What stands before the time."""
+    tail: bytes
+
+
 class HostSession:
     """What is said and done about the session, for all extensions of one agent session."""
 
@@ -78,10 +97,8 @@ class HostSession:
         """Whether a file is being read, or hooks are asked: what else is asked waits, so that all happens in one order.
         """
         self._run: Run | None = None
-        self._written: dict[Peer, tuple[tuple[object, ...], bytes, bytes]] = {}
-        """What the context of each extension was written of, and what stands before and behind the time in it."""
-        self._ui_of: tuple[bool, Core | None, dict[str, Any], str] = (False, None, {}, "")
-        """What `_ui` was found out for last, and what it was."""
+        self._written: dict[Peer, _Written] = {}
+        """What each extension was told last."""
         self._record(
             {
                 "event": "begun", "seed": beginning.seed, "at_ms": beginning.at_ms, "cwd": beginning.cwd,
@@ -112,34 +129,46 @@ class HostSession:
     def context_json(self, call: Call, peer: Peer) -> bytes:
         """As `context`, written. What is the same from call to call is written once."""
         conversation, session = self.conversation, self._session
-        about = call.about
-        lane = lane_of(about.params) if about is not None and bytes(about.params).find(LANE_MARK) >= 0 else ""
         tree = conversation.tree
-        about_ui = self._known_ui(about or call)
-        alike = (
-            peer.registered, tree, tree.leaf, tree.name, conversation.generation, session.catalog.told_tools, about_ui,
-            lane,
-        )  # fmt: skip
+        about = call.about
         known = self._written.get(peer)
-        if known is None or known[0] != alike:
-            told = self.context(call, peer)
-            told["now_ms"] = 0
-            head, _, tail = _encode(told).partition(b'"now_ms":0')
+        if (
+            known is None
+            or about is None
+            or known.core is not about.core
+            or known.core.is_closed
+            or known.capabilities is not known.core.capabilities
+            or known.registered is not peer.registered
+            or known.tree is not tree
+            or known.leaf != tree.leaf
+            or known.name != tree.name
+            or known.generation != conversation.generation
+            or known.tools is not session.catalog.told_tools
+            or known.has_terminal is not (session.exchange.host.terminal(session) is not None)
+            or bytes(about.params).find(LANE_MARK) >= 0
+        ):
+            return self._write_context(call, peer)
+        now_ms = conversation.beginning.at_ms + session.tap.now() // _MS
+        return b'%b"now_ms":%d%b' % (known.head, now_ms, known.tail)
+
+    def _write_context(self, call: Call, peer: Peer) -> bytes:
+        """Write what an extension is told, and keep it where it can be seen that it is still the same."""
+        told = self.context(call, peer)
+        now_ms, told["now_ms"] = told["now_ms"], 0
+        head, _, tail = _encode(told).partition(b'"now_ms":0')
+        about = call.about
+        core = about.core if about is not None else None
+        # What another core can be asked is for each of its calls to say.
+        if core is not None and core.era == "legacy" and "lane" not in told:
+            conversation, session = self.conversation, self._session
+            tree = conversation.tree
             if len(self._written) >= _MOST_WRITTEN:
                 self._written.clear()
-            known = self._written[peer] = alike, head, tail
-        now_ms = conversation.beginning.at_ms + session.tap.now() // _MS
-        return b'%b"now_ms":%d%b' % (known[1], now_ms, known[2])
-
-    def _known_ui(self, call: Call) -> str:
-        """As `_ui`, looked up where it is of a core whose answer stays the same while it is connected."""
-        core = self._session.asks.whom(call)
-        if core is None or core.era != "legacy" or core.is_closed:
-            return self._ui(call)
-        has_terminal = self._session.exchange.host.terminal(self._session) is not None
-        if self._ui_of[:3] != (has_terminal, core, core.capabilities):
-            self._ui_of = has_terminal, core, core.capabilities, self._ui(call)
-        return self._ui_of[3]
+            self._written[peer] = _Written(
+                core, core.capabilities, session.exchange.host.terminal(session) is not None, peer.registered, tree,
+                tree.leaf, tree.name, conversation.generation, session.catalog.told_tools, head, tail,
+            )  # fmt: skip
+        return b'%b"now_ms":%d%b' % (head, now_ms, tail)
 
     def _ui(self, call: Call | None) -> str:
         if self._session.exchange.host.terminal(self._session) is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from typing import Any
 
 from msgspec.structs import replace
 
+from gateway.calls.call import Call
 from gateway.calls.peer_state import Peer
 from gateway.config.peer import PeerConfig
 from gateway.policy.model import Policy
@@ -86,6 +89,44 @@ def test_an_extension_is_told_of_the_session_with_its_start_with_calls_and_with_
     talk.core.asks("prompts/get", {"name": "deploy"}, id=7)
     command = talk.helper.hears("slash_command")["payload"]
     assert command["context"]["session"] == asked["session"]
+
+
+def test_what_hooks_are_told_with_a_question_is_written_once_and_is_what_is_so_now() -> None:
+    talk = Talk(screen=None)
+    talk.gets("append_entry", custom_type="todo", data=[1])
+    desk = talk.helper.desk
+    session, peer = desk.exchange.sessions[0], talk.helper.wire.peer
+    about = session.host_session
+    assert about is not None
+
+    def told() -> Message:
+        leg = Call(
+            session, "pi/event_hook", b"{}", about=Call(session, "tools/call", b"{}", core=session.cores[0])
+        )
+        written = json.loads(about.context_json(leg, peer))
+        assert written == json.loads(json.dumps(about.context(leg, peer)))
+        assert about.context_json(leg, peer) == about.context_json(leg, peer)
+        return written
+
+    seen = [told()]
+    talk.gets("append_entry", custom_type="x")
+    seen.append(told())
+    talk.gets("set_name", name="n")
+    seen.append(told())
+    talk.gets("new")
+    seen.append(told())
+    session.cores[0].capabilities = {"elicitation": {}}
+    seen.append(told())
+    session.cores[0].capabilities = {}
+    desk.host.screen = "a terminal"
+    seen.append(told())
+    flags = [{"name": "plan", "type": "boolean", "default": False}]
+    talk.helper.pi("register", {**OFFER, "flags": flags, "tools": []}, "r2")
+    seen.append(told())
+    # The ui is a person's either way.
+    assert [one != other for one, other in itertools.pairwise(seen)] == [True, True, True, True, False, True]
+    desk.host.ns += 5_000_000
+    assert told() == {**seen[-1], "now_ms": seen[-1]["now_ms"] + 5}
 
 
 def test_a_core_that_can_be_asked_is_told_as_a_ui() -> None:
