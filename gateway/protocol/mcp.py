@@ -11,6 +11,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from recordings.late import late_decoder
+
 Era: TypeAlias = Literal["legacy", "modern"]
 """`legacy`: revisions with a handshake, to 2025-11-25. `modern`: 2026-07-28, where each request stands alone."""
 
@@ -104,8 +106,8 @@ class ParamsView(msgspec.Struct, gc=False):
     meta: MetaView = msgspec.field(name="_meta", default_factory=MetaView)
 
 
-read_named: msgspec.json.Decoder[Named] = msgspec.json.Decoder(Named)
-read_params: msgspec.json.Decoder[ParamsView] = msgspec.json.Decoder(ParamsView)
+read_named = late_decoder(Named)
+read_params = late_decoder(ParamsView)
 
 
 def version_of_legacy(asked: str) -> str:
