@@ -194,7 +194,11 @@ class Recorder:
             lock.acquire()
             try:
                 chain = self._chain
-                if at < chain.due_at and seq - 1 == self._last and not self._closed:
+                if (
+                    at < chain.due_at
+                    and (seq - 1 == self._last or (not seq and self._last is None))
+                    and not self._closed
+                ):
                     write = self._write
                     try:
                         done = write(self._fd, line)

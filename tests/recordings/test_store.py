@@ -27,6 +27,7 @@ from recordings.errors import (
 from recordings.frame import BLOB_BYTES
 from recordings.header import Header, Parent, PeerFacts
 from recordings.sealing import CHUNK_BYTES, seal_directory
+from recordings.segment import json_of
 from recordings.store import Durability, Recorder, open_recording
 from recordings.syncing import Syncer
 from tests.recordings.recording_kit import frame, recorded, same, session
@@ -402,3 +403,18 @@ def test_the_key_of_a_project_is_made_once_and_is_private(tmp_path: Path) -> Non
     assert len(key) == 32
     assert files.secret_key(place) == key
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+def test_the_first_frame_of_a_recording_may_come_encoded_and_only_one_is_the_first(tmp_path: Path) -> None:
+    first = frame(0, at=5)
+    payload = json_of(first)
+    with Recorder(tmp_path / "long") as recorder:
+        recorder.append(first)
+    with Recorder(tmp_path / "short") as recorder:
+        recorder.append_encoded(payload, payload, 0, 5)
+        assert recorder.last == 0
+        with pytest.raises(RecordingError, match="comes after"):
+            recorder.append_encoded(payload, payload, 0, 5)
+
+    one, other = ((tmp_path / name / files.FRAMES).read_bytes().splitlines()[0] for name in ("long", "short"))
+    assert one == other
