@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dis
+import json
 import sys
 import tempfile
 from collections import Counter
@@ -17,10 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 from gateway.bench.client import call_of, request
 from gateway.protocol.mcp import Era
 from loadtest.hotpath_rig import META, Rig
+from recordings import segment
 
 ROOT = Path(__file__).parents[1]
 OURS = tuple(str(ROOT / name) for name in ("gateway", "transports", "recordings"))
@@ -60,11 +63,20 @@ class Counts:
         return count
 
 
-def call_of_era(size: int, era: Era) -> bytes:
+def offered(peers: int, *, is_prefixed: bool) -> tuple[list[bytes], list[str]]:
+    """The tool of each of so many peers, and the names that cores have for them: those with their peers' before them
+    where all peers offer the same."""
+    if is_prefixed and peers > 1:
+        return [b"echo"] * peers, ["echo__echo", *(f"echo{number}__echo" for number in range(1, peers))]
+    names = ["echo", *(f"echo_{number}" for number in range(1, peers))]
+    return [name.encode() for name in names], names
+
+
+def call_of_era(size: int, era: Era, name: str = "echo") -> bytes:
     """As `call_of`: a call of the modern era, of the same size, says in its params what each one says there."""
     if era == "legacy":
-        return call_of(size)
-    return call_of(size - len(META) - 1)[:-1] + b",%b}" % META
+        return call_of(size, name)
+    return call_of(size - len(META) - 1, name)[:-1] + b",%b}" % META
 
 
 async def counted(
@@ -78,16 +90,22 @@ async def counted(
     core: Era = "legacy",
     peer: Era = "legacy",
     life: int = 1,
+    tools: Sequence[bytes] = (b"echo",),
+    called: Sequence[str] = ("echo",),
 ) -> Counts:
     """Play so many calls and count what they take; the first ones are not counted.
 
     `hooks` names the event of each extension; one that is asked about calls gives `answer`. `core` and
-    `peer` are the eras of both ends, `life` is which life the peer is in.
+    `peer` are the eras of both ends, `life` is which life the peer is in. `tools` has the tool of each peer,
+    `called` the names that are called in turn.
     """
     counts = Counts()
-    inner, text = call_of_era(size, core), b"x" * max(1, size - len(RESULT) - 4)
-    with tempfile.TemporaryDirectory(prefix="tieline-hotpath-") as name:
-        rig = Rig(Path(name) / "recording", hooks, core=core, peer=peer)
+    inner = [call_of_era(size, core, name) for name in called]
+    text = b"x" * max(1, size - len(RESULT) - 4)
+    # A block that is due by the clock would be closed after fewer calls on a busy machine.
+    timeless = mock.patch.object(segment, "BLOCK_NS", 1 << 60)
+    with timeless, tempfile.TemporaryDirectory(prefix="tieline-hotpath-") as name:
+        rig = Rig(Path(name) / "recording", hooks, tools, core=core, peer=peer)
         if http:
             await rig.serve_http()
         await rig.greet()
@@ -96,9 +114,7 @@ async def counted(
         warm_up = WARM_UP - WARM_UP % in_flight
         for first in range(1, warm_up + calls + 1, in_flight):
             numbers = range(first, first + in_flight)
-            asked = b"".join(request(number, inner) + b"\n" for number in numbers)
-            last = rig.served.last_id
-            answers = b"".join(RESULT % (last + nth, text) + b"\n" for nth in range(1, in_flight + 1))
+            asked = b"".join(request(number, inner[number % len(inner)]) + b"\n" for number in numbers)
             decided = b"".join(ANSWER % (number, answer) for number in numbers)
             if first > warm_up:
                 sys.settrace(counts.enter)
@@ -108,11 +124,13 @@ async def counted(
                 if event == ASKED:
                     extension.put(decided)
                     await rig.settle()
-            rig.peer.put(answers)
+            for one in rig.peers.values():
+                ids = [json.loads(line)["id"] for line in one.take().splitlines()]
+                one.put(b"".join(RESULT % (id_, text) + b"\n" for id_ in ids))
             await rig.settle()
             sys.settrace(None)
-            for end in (rig.peer, *rig.extensions):
-                end.take()
+            for extension in rig.extensions:
+                extension.take()
             if rig.core.take().count(b"\n") != in_flight:
                 raise AssertionError("a call was not answered")
         await rig.close()
@@ -137,6 +155,11 @@ def main() -> int:
         "--peer-era", choices=("legacy", "modern"), help="of the peer, where it is another one"
     )
     parser.add_argument("--life", type=int, default=1, help="which life the peer is in")
+    parser.add_argument("--peers", type=int, default=1, help="peers that there are; the first one is called")
+    parser.add_argument(
+        "--prefixed", action="store_true", help="all offer the same, so that names have a prefix"
+    )
+    parser.add_argument("--in-turn", action="store_true", help="every peer is called, one after the other")
     options = parser.parse_args()
     in_flight: int = 1 if options.http else options.in_flight
     hooks = [ASKED] * options.asked + ["turn_end"] * options.past
@@ -147,13 +170,18 @@ def main() -> int:
     life: int = options.life
     eras = f"{core} to {peer}, " if "modern" in (core, peer) else ""
     lives = f"life {life}, " if life > 1 else ""
+    tools, names = offered(options.peers, is_prefixed=options.prefixed)
+    called = names if options.in_turn else names[:1]
     counts = asyncio.run(
         counted(
-            calls, in_flight, options.size, hooks, answer, http=options.http, core=core, peer=peer, life=life
+            calls, in_flight, options.size, hooks, answer, http=options.http, core=core, peer=peer, life=life,
+            tools=tools, called=called,
         )
-    )
+    )  # fmt: skip
+    past = f" past {options.peers} peers" if options.peers > 1 else ""
+    what = f"{options.size} B, {eras}{lives}{in_flight} in flight{past}"
     print(
-        f"{options.size} B, {eras}{lives}{in_flight} in flight: {counts.codes.total() / calls:.0f} bytecodes a call, "
+        f"{what}: {counts.codes.total() / calls:.0f} bytecodes a call, "
         f"{counts.calls.total() / calls:.0f} of them calls, {counts.entered.total() / calls:.0f} of those to us"
     )
     for name, codes in counts.codes.most_common(options.most):

@@ -49,7 +49,8 @@ HELLO = (
     b'"clientInfo":{"name":"rig","version":"1"}}}\n'
 )
 LIST = b'{"jsonrpc":"2.0","id":"list","method":"tools/list"}\n'
-TOOLS = b'{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}'
+TOOLS = b'{"tools":[{"name":"%b","inputSchema":{"type":"object"}}]}'
+GREETINGS = ("initialize", "server/discover")
 REGISTER = (
     b'{"id":"r","version":"1.0","type":"register","payload":{"name":"%b","version":"1","api_version":"1.0",'
     b'"event_hooks":["%b"]}}\n'
@@ -61,6 +62,7 @@ META = (
 )
 """What each request of the modern era says in its params."""
 DISCOVER = b'{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{%b}}\n' % META
+LIST_MODERN = b'{"jsonrpc":"2.0","id":"list","method":"tools/list","params":{%b}}\n' % META
 DISCOVERED = (
     b'{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,'
     b'"cacheScope":"private"}'
@@ -180,12 +182,21 @@ class Rig:
     """The gateway, its core's end and its peer's. Make it, and use it, on a loop."""
 
     def __init__(
-        self, directory: Path, hooks: Sequence[str] = (), *, core: Era = "legacy", peer: Era = "legacy"
+        self,
+        directory: Path,
+        hooks: Sequence[str] = (),
+        tools: Sequence[bytes] = (b"echo",),
+        *,
+        core: Era = "legacy",
+        peer: Era = "legacy",
     ) -> None:
-        """`hooks` names the event that each extension has a hook for; `core` and `peer` are the eras of both ends."""
+        """`hooks` names the event that each extension has a hook for, `tools` the tool that each peer offers; `core`
+        and `peer` are the eras of both ends."""
         self._core_era, self._peer_era = core, peer
+        self._tools = tools
+        self._is_several = bool(hooks) or len(tools) > 1
         self.served: Peer
-        """The peer as the gateway has it, once it is connected."""
+        """The first peer as the gateway has it, once it is connected."""
         self.redactor = Redactor(KEY, known=[SECRET])
         self.recorder = Recorder(
             directory, header=Header(session="rig"), redactor=self.redactor, durability="os"
@@ -196,15 +207,16 @@ class Rig:
         self._hooks = {f"x{number}": event for number, event in enumerate(hooks)}
         self._ours: dict[str, tuple[int, int]] = {}
         """What the gateway reads and writes of each peer."""
-        self.peer = self._end("echo")
+        names = ["echo", *(f"echo{number}" for number in range(1, len(tools)))]
+        self.peers = {name: self._end(name) for name in names}
         self.extensions = [self._end(name) for name in self._hooks]
         config = for_one_peer(command=["echo"], environ={})
-        if hooks:
-            peers = {"echo": config.peers["echo"]}
+        if self._is_several:
+            peers = dict.fromkeys(names, config.peers["echo"])
             peers |= {name: PeerConfig(command=["x"], dialect="pi") for name in self._hooks}
             config = Config(peers=peers)
         self.exchange = Exchange(config, _Host(self), version="0")  # pyright: ignore[reportArgumentType]
-        self.exchange.is_transparent = not hooks
+        self.exchange.is_transparent = not self._is_several
         for fd in (from_core, to_core):
             os.set_blocking(fd, False)
         link = LineLink(from_core, to_core, limits=Limits(), ending=Ending(eof_is_clean=True, linger_s=0.0))
@@ -212,6 +224,11 @@ class Rig:
         self._links = [link]
         self._front: HttpFront | None = None
         self._turns = 6
+
+    @property
+    def peer(self) -> End:
+        """The first peer's end."""
+        return self.peers["echo"]
 
     async def serve_http(self) -> None:
         """Have the core come over streamable HTTP, in place of its pipes."""
@@ -230,7 +247,8 @@ class Rig:
         """Open a peer's link."""
         read_fd, write_fd = self._ours[peer.name]
         if peer.name not in self._hooks:
-            self.served = peer
+            if peer.name == "echo":
+                self.served = peer
             link = connect_pipes(peer, read_fd=read_fd, write_fd=write_fd)
             self._links.append(link)
             return link
@@ -245,56 +263,50 @@ class Rig:
             await asyncio.sleep(0)
 
     async def greet(self) -> None:
-        """Shake hands on both sides."""
+        """Shake hands on both sides; where there are several peers, extensions register and the tools are listed."""
         self.core.put(HELLO if self._core_era == "legacy" else DISCOVER)
-        await self._answer_greeting()
+        await self._answer()
         self.core.take()  # over HTTP, what is said next needs what is said here
         if self._core_era == "legacy":
             self.core.put(INITIALIZED)
             await self.settle()
-        self.core.take()
-        self.peer.take()
-        if self._hooks:
-            await self._greet_all()
-
-    async def _answer_greeting(self) -> None:
-        """Answer what the gateway greets the peer with, in the peer's era alone."""
-        await self.settle()
-        while not self.served.is_ready:
-            asked = self.peer.take()
-            is_known = (b'"initialize"' in asked) == (self._peer_era == "legacy")
-            facts = CAPABILITIES if self._peer_era == "legacy" else DISCOVERED
-            answer = b'"result":%b' % facts if is_known else REFUSED
-            self.peer.put(b'{"jsonrpc":"2.0","id":%d,%b}\n' % (self.served.last_id, answer))
+        if self._is_several:
+            self.core.put(LIST if self._core_era == "legacy" else LIST_MODERN)
             await self.settle()
+            for end, (name, event) in zip(self.extensions, self._hooks.items(), strict=True):
+                end.put(REGISTER % (name.encode(), event.encode()))
+            await self._answer()
+        for end in (self.core, *self.peers.values(), *self.extensions):
+            end.take()
+
+    async def _answer(self) -> None:
+        """Have the peers answer what greets them, in their era alone, and what asks for tools, until nothing does."""
+        facts = CAPABILITIES if self._peer_era == "legacy" else DISCOVERED
+        is_busy = True
+        while is_busy:
+            is_busy = False
+            await self.settle()
+            for peer, tool in zip(self.peers.values(), self._tools, strict=True):
+                for message in map(json.loads, peer.take().splitlines()):
+                    if "id" not in message:
+                        continue
+                    is_busy = True
+                    method = message["method"]
+                    answer = b'"result":%b' % (TOOLS % tool if method == "tools/list" else facts)
+                    if method in GREETINGS and (method == "initialize") != (self._peer_era == "legacy"):
+                        answer = REFUSED
+                    peer.put(b'{"jsonrpc":"2.0","id":%d,%b}\n' % (message["id"], answer))
 
     async def revive(self) -> None:
         """Have the peer end, and begin another life."""
         self.peer.close()
         while self.served.state != "failed":
             await self.settle()
-        self.peer = self._end(self.served.name)
+        self.peers[self.served.name] = self._end(self.served.name)
         self.served.start()
-        await self._answer_greeting()
+        await self._answer()
         self.core.take()
         self.peer.take()
-
-    async def _greet_all(self) -> None:
-        """Have every extension register, and the tools listed."""
-        self.core.put(LIST)
-        await self.settle()
-        for end, (name, event) in zip(self.extensions, self._hooks.items(), strict=True):
-            end.put(REGISTER % (name.encode(), event.encode()))
-        await self.settle()
-        self.peer.put(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (self._asked_last(), TOOLS))
-        await self.settle()
-        self.core.take()
-        for end in self.extensions:
-            end.take()
-
-    def _asked_last(self) -> int:
-        """The id of the last request to the peer."""
-        return int(json.loads(self.peer.take().splitlines()[-1])["id"])
 
     async def close(self) -> None:
         """End the recording and every link."""
@@ -305,7 +317,7 @@ class Rig:
         if self._front is not None:
             await self._front.stop()
         self.tap.end().close()
-        for end in (self.peer, *self.extensions):
+        for end in (*self.peers.values(), *self.extensions):
             end.close()
 
 

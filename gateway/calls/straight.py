@@ -138,7 +138,8 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
     seat = session.sole
     by_name = session.catalog.direct
     room = session.max_in_flight + 1 - len(session.cores) - len(calls)
-    rooms: dict[Peer, int] = {}
+    ready: dict[str, Peer | None] = {}
+    rooms: dict[str, int] = {}
     peer = None
     if seat is not None:
         peer = _ready_at(seat, core)
@@ -158,12 +159,16 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
         name = plain.name
         if seat is None:
             tool = by_name.get(name)
-            peer = _ready_at(session.seats[tool.peer], core) if tool is not None else None
-            if tool is None or peer is None:
+            if tool is None:
                 break
-            left = rooms[peer] = rooms.get(peer, peer.limit - len(peer.pending)) - 1
+            whose = tool.peer
+            if whose not in rooms:
+                peer = ready[whose] = _ready_at(session.seats[whose], core)
+                rooms[whose] = peer.limit - len(peer.pending) if peer is not None else 0
+            left = rooms[whose] = rooms[whose] - 1
             if left < 0:
                 break
+            peer = ready[whose]
             if tool.original != name:
                 name = tool.original
                 params = under_name(params, name)

@@ -274,3 +274,24 @@ def test_long_calls_and_their_answers_pass_as_they_are(text: bytes, tmp_path: Pa
     assert bodies == [
         body for number in (7, 8) for body in (asked(b"%d" % number, params), form_of(result) % (number - 5))
     ]
+
+
+def test_a_call_past_fifty_peers_goes_straight_and_takes_no_more_than_one_past_two() -> None:
+    found: list[int] = []
+    for peers, is_prefixed in ((2, False), (50, False), (2, True), (50, True)):
+        tools, names = hotpath.offered(peers, is_prefixed=is_prefixed)
+        counts = asyncio.run(hotpath.counted(8, 1, 300, tools=tools, called=names[:1]))
+        assert (
+            counts.entered["straight.py: goes_straight"] == counts.entered["straight.py: comes_straight"] == 8
+        )
+        assert not counts.entered["session.py: Session.submit"]
+        found.append(counts.codes["straight.py: goes_straight"])
+    assert found[0] == found[1] < found[2] == found[3]
+
+
+def test_calls_of_one_piece_for_several_peers_go_together() -> None:
+    tools, names = hotpath.offered(2, is_prefixed=False)
+    counts = asyncio.run(hotpath.counted(32, 8, 300, tools=tools, called=names))
+    assert counts.entered["straight.py: go_together"] == 4
+    assert counts.entered["straight.py: come_together"] == 8, "each peer answers its own"
+    assert not counts.entered["straight.py: goes_straight"]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gateway.calls import straight
 from gateway.config.model import CatalogConfig, LimitsConfig
 from gateway.config.peer import PeerConfig, PeerLimits, ToolsConfig
-from tests.gateway.calls.kit import Client, Desk, Service
+from gateway.protocol import mcp
+from tests.gateway.calls.kit import MODERN, Client, Desk, Service
 from tests.gateway.calls.test_straight import answered
 
 NAMES = ["add", "mul", "find", "calc__add", "data__add", "calc__mul", "short", "no such", ""]
@@ -63,8 +64,8 @@ RELOADS: dict[str, tuple[dict[str, PeerConfig], set[str]]] = {
 """The peers of a configuration, and those that are not what they were."""
 
 
-def two(**more: Any) -> Desk:
-    services = {"calc": Service(tools=["add", "mul"]), "data": Service(tools=["add", "find"])}
+def two(calc: mcp.Era = "legacy", data: mcp.Era = "legacy", **more: Any) -> Desk:
+    services = {"calc": Service(calc, tools=["add", "mul"]), "data": Service(data, tools=["add", "find"])}
     return Desk(services, peers=PEERS, **more)
 
 
@@ -74,8 +75,15 @@ def holds_changed(peer: str, tool: str, definition: bytes) -> bool:
     return b"changed" in definition
 
 
-def play(steps: list[tuple[str, Any, Any]], *, is_straight: bool, desk: Desk, stamped: bool = False) -> Any:
-    core = desk.core(stamped=stamped)
+def play(
+    steps: list[tuple[str, Any, Any]],
+    *,
+    is_straight: bool,
+    desk: Desk,
+    stamped: bool = False,
+    era: mcp.Era = "legacy",
+) -> Any:
+    core = desk.core(era, stamped=stamped)
     session = desk.exchange.sessions[0]
     assert session.is_straight
     session.is_straight = session.answers_straight = is_straight
@@ -85,8 +93,10 @@ def play(steps: list[tuple[str, Any, Any]], *, is_straight: bool, desk: Desk, st
     return desk.tap.frames, core.link.raw, core.link.stamps, wires
 
 
-def asked(number: int | str, called: str) -> dict[str, Any]:
+def asked(number: int | str, called: str, era: mcp.Era = "legacy") -> dict[str, Any]:
     params: Any = {"arguments": {"a": "ä"}, "name": called, "more": [1.0]}
+    if era == "modern":
+        params["_meta"] = {mcp.META_VERSION: MODERN, mcp.META_CAPABILITIES: {}}
     if called in ODD:
         params = msgspec.Raw(ODD[called])
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
@@ -94,9 +104,9 @@ def asked(number: int | str, called: str) -> dict[str, Any]:
 
 def perform(desk: Desk, core: Client, what: str, which: Any, more: Any) -> None:
     if what == "call":
-        core.says(asked(which, more))
+        core.says(asked(which, more, core.era))
     elif what == "crowd":
-        core.says_together(*(asked(*each) for each in which))
+        core.says_together(*(asked(number, called, core.era) for number, called in which))
     elif what == "cancel":
         core.cancels(which)
     elif what == "list":
@@ -182,6 +192,24 @@ def test_both_ways_are_the_same_where_changed_definitions_are_held_back(
     steps: list[tuple[str, Any, Any]],
 ) -> None:
     ways = [play(MET + steps, is_straight=way, desk=two(judge=holds_changed)) for way in (True, False)]
+    assert ways[0] == ways[1]
+
+
+@pytest.mark.parametrize(
+    "eras",
+    [("modern", "modern", "modern"), ("modern", "legacy", "modern"), ("legacy", "legacy", "modern")],
+    ids=["modern", "modern to both", "legacy to both"],
+)
+@settings(max_examples=50, deadline=None)
+@given(steps=st.lists(step, max_size=12))
+@example(
+    steps=[("call", 1, "mul"), ("call", 2, "short"), ("crowd", ((3, "mul"), (4, "short"), (5, "mul")), "")]
+)
+def test_both_ways_are_the_same_whichever_era_core_and_peers_are_of(
+    eras: tuple[mcp.Era, mcp.Era, mcp.Era], steps: list[tuple[str, Any, Any]]
+) -> None:
+    core, *peers = eras
+    ways = [play(MET + steps, is_straight=way, desk=two(*peers), era=core) for way in (True, False)]
     assert ways[0] == ways[1]
 
 
