@@ -137,8 +137,15 @@ class Line:
 
     def first(self) -> Recorded | None:
         """The first one that is not used."""
-        place = self.seek()
-        return self.requests[place] if place < len(self.requests) else None
+        place = self._first
+        requests = self.requests
+        try:
+            while (one := requests[place]).used:
+                place += 1
+        except IndexError:
+            one = None
+        self._first = place
+        return one
 
     def unused(self, most: int) -> list[Recorded]:
         """The first ones that are not used, at most so many."""

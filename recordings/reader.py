@@ -153,7 +153,7 @@ class Recording:
 
         Raises `MissingBlobError`, which concerns this frame alone.
         """
-        return read_body(self.path, frame)
+        return bytes(frame.body) if frame.blob is None else read_body(self.path, frame)
 
 
 def open_recording(path: Path | str, progress: Callable[[int, int], None] | None = None) -> Recording:

@@ -39,15 +39,28 @@ class Picks:
     None where the matcher would look further: where a later one has been caused and the first one has not.
     """
 
-    __slots__ = ("_is_open", "_is_ordered", "_places")
+    __slots__ = ("_behind", "_is_open", "_places")
 
-    def __init__(self, is_open: Callable[[int], bool], *, is_ordered: bool) -> None:
-        """`is_ordered` says that none is open where the one before it is not."""
+    def __init__(self, is_open: Callable[[int], bool]) -> None:
         self._is_open = is_open
-        self._is_ordered = is_ordered
+        self._behind: dict[Line, int] = {}
+        """By line: behind the one that was picked last, in order."""
         self._places: dict[Line, tuple[int, int, int]] = {}
         """By line: behind the one that was picked last; how far those behind that are known not to be open, and how
         many of these could be picked."""
+
+    def in_order(self, line: Line) -> Recorded | None:
+        """As `next`, where none is open whose predecessor is not."""
+        behind = self._behind
+        place = behind[line] if line in behind else line.seek()
+        requests = line.requests
+        try:
+            while (picked := requests[place]).used:
+                place += 1
+        except IndexError:
+            return None
+        behind[line] = place + 1
+        return picked
 
     def next(self, line: Line) -> Recorded | None:
         """The one that the next call of a line is."""
@@ -63,7 +76,7 @@ class Picks:
         if place == size:
             return None
         picked = requests[place]
-        if not self._is_ordered and size > 1:
+        if size > 1:
             if place < looked:
                 ahead -= 1
             else:

@@ -152,14 +152,15 @@ class StraightPlay:
         player = self._playing.player
         arrivals = player.script.arrivals
         gate = player.gate
-        picks = Picks(gate.is_open, is_ordered=gate.strength == "lockstep")
+        picks = Picks(gate.is_open)
+        pick = picks.in_order if gate.strength == "lockstep" else picks.next
         found: dict[int, Plain] = {}
         for data in many:
             read = self._read(core, peer, data)
             if read is None or read[0] in found:
                 return None
             id_, known = read
-            recorded = picks.next(known.line)
+            recorded = pick(known.line)
             if recorded is None or not arrivals[recorded.seq].answered:
                 return None
             found[id_] = Plain(data, id_, known.name, recorded)
@@ -258,23 +259,35 @@ class StraightPlay:
         """Answer calls that come as they were recorded, each before its answer, with nothing between; else False."""
         player = self._playing.player
         script = player.script
-        if player.needs_settling:
+        if player.gate.strength != "lockstep" or player.needs_settling:
             return False
         pairs: list[int] = []
         answers: list[Delivery] = []
         said: list[tuple[Plain, bytes, bytes]] = []
+        caused_by, deliveries, body_for = script.caused_by, script.deliveries, player.body_for
+        most_depth = peer.most_depth
         for one in calls:
             seq = one.recorded.seq
-            caused = script.caused_by(seq)
+            caused = caused_by(seq)
             if len(caused) != 1:
                 return False
-            answer = script.deliveries[caused[0]]
-            what = self._answer_of(answer, peer)
-            if what is None:
+            answer = deliveries[caused[0]]
+            # As `_answer_of`, which is asked about what is not short and plain.
+            if not answer.is_answer or answer.kind != "message":
+                return False
+            try:
+                body = body_for(answer)
+            except RecordingError:
+                return False
+            result = result_of(body, most_depth)
+            if result is not None:
+                said.append((one, body, result))
+            elif (what := self._answer_of(answer, peer)) is not None:
+                said.append((one, *what))
+            else:
                 return False
             pairs += (seq, answer.seq)
             answers.append(answer)
-            said.append((one, *what))
         if not player.gate.follows(pairs):
             return False
         is_quiet = player.answers_next(answers, [one.recorded for one in calls], pairs)
