@@ -57,9 +57,10 @@ class Hooked:
         self._lines: dict[str, list[Hook]] | None = None
         """Who is asked at each event, in order; None until it is looked at again."""
         self.way: Way | None = None
-        """The straight way to the only hook that is asked about calls; None where there is none, or are several."""
-        self._is_settled = False
-        """Whether there is nobody left to be waited for."""
+        """The straight way to the only hook that is asked about calls; None where there is none, are several, or nobody
+        has looked."""
+        self.is_settled = False
+        """Whether there is nobody left to be waited for, as far as was looked."""
         self._settled: set[str] = set()
         """Extensions that were there, or were known not to come, since the session began."""
         self._runs: dict[Call, Run] = {}
@@ -110,7 +111,7 @@ class Hooked:
 
     def changed(self, peer: Peer | None = None, *, anew: bool = False) -> None:
         """What an extension registers is something else now; `anew` where it was started again."""
-        self._lines = None
+        self._lines = self.way = None
         if peer is not None:
             self._settled.add(peer.name)
             if anew:
@@ -126,7 +127,7 @@ class Hooked:
     def reconfigured(self, replaced: set[str]) -> None:
         """The session goes on by another configuration, with new connections in the place of those `replaced`."""
         self._settled -= replaced
-        self._is_settled = False
+        self.is_settled = False
         self.changed()
 
     def _notice(self, sentence: str) -> None:
@@ -140,7 +141,7 @@ class Hooked:
 
     def _unsettled(self) -> list[Seat]:
         """Extensions of which nobody knows yet whether they come, and what hooks they have."""
-        if self._is_settled:
+        if self.is_settled:
             return []
         found: list[Seat] = []
         for name, seat in self._session.seats.items():
@@ -150,7 +151,7 @@ class Hooked:
                     self._settled.add(name)
                 else:
                     found.append(seat)
-        self._is_settled = not found
+        self.is_settled = not found
         return found
 
     def _rules(self) -> Rules:
@@ -222,11 +223,6 @@ class Hooked:
     def _prepared(self, request: Request, call: Call, peer: Peer, name: str, _: object) -> None:
         if call.is_open:
             self._judge(request, call, peer, name, self.lines.get("tool_call", []))
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether there is nobody left to be waited for, which was looked at before."""
-        return self._is_settled
 
     def _judge(self, request: Request, call: Call, peer: Peer, name: str, line: list[Hook]) -> None:
         try:
@@ -405,7 +401,7 @@ class Hooked:
         if unsettled:
             yield Settle([_of(seat, self._session, request) for seat in unsettled])
             self._settled.update(seat.name for seat in unsettled)
-            self._lines = None
+            self._lines = self.way = None
             self._session.choose_way()
 
     def _settled_for(self, request: Request, call: Call, asked: events.Event) -> None:

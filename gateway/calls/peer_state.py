@@ -387,9 +387,11 @@ class Peer:
 
     def hook_answered(self, id_: Id, result: bytes) -> None:
         """The result of a question that was put to a hook, where it has come by itself."""
-        data = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (jsonrpc.encode_id(id_), result)
+        number = b"%d" % id_ if id_.__class__ is int else jsonrpc.encode_id(id_)
+        data = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (number, result)
         call = self.pending.get(id_)
-        if call is None or is_deep(data, self.most_depth):
+        # What is so short nests no deeper: most answers are, and are not looked into.
+        if call is None or (len(data) > 2 * self.most_depth and is_deep(data, self.most_depth)):
             self.message(data)
             return
         asked = call.asked

@@ -78,11 +78,10 @@ def goes_by_hooks(session: Session, hooked: Hooked, core: Core, data: bytes, env
         or len(peer.pending) >= peer.limit
     ):
         return False
+    way = hooked.way
+    if way is not None and way.asks(core, data, envelope, name, called.arguments, peer):
+        return True
     line = hooked.lines.get("tool_call")
-    if line is not None:
-        way = hooked.way
-        if way is not None and way.asks(core, data, envelope, name, called.arguments, peer):
-            return True
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
     if seq < 0:
         core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - it is a number

@@ -233,14 +233,16 @@ class Extension:
 
         `context` is an object, or empty.
         """
+        offer, questions, limits = self.offer, self.questions, self.limits
         if (
             self.state != "running"
-            or not self.hears(event)
-            or len(self.questions.open) >= self.limits.questions
-            or len(data) + len(context) + len(event) + _MOST_AROUND > self.limits.most_bytes
+            or offer is None
+            or event not in offer.hooks
+            or len(questions.open) >= limits.questions
+            or len(data) + len(context) + len(event) + _MOST_AROUND > limits.most_bytes
         ):
             return None
-        key = self.questions.ask("event_hook", event, deadline_ns).id
+        key = questions.ask("event_hook", event, deadline_ns).id
         return key, pi.write_hook(key, event, data, context)
 
     def hook_answered(self, data: bytes) -> tuple[str, bytes] | None:

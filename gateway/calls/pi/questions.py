@@ -46,8 +46,8 @@ class Questions:
     def ask(self, kind: Kind, name: str, deadline_ns: int) -> Question:
         """Open a question under a fresh id."""
         self._last += 1
-        question = Question(f"{_PREFIX}{self._last}", kind, name, deadline_ns)
-        self.open[question.id] = question
+        id_ = f"{_PREFIX}{self._last}"
+        question = self.open[id_] = Question(id_, kind, name, deadline_ns)
         return question
 
     def answered(self, question: Question) -> None:
