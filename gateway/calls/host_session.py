@@ -145,7 +145,8 @@ class HostSession:
             or known.generation != conversation.generation
             or known.tools is not session.catalog.told_tools
             or known.has_terminal is not (session.exchange.host.terminal(session) is not None)
-            or bytes(about.params).find(LANE_MARK) >= 0
+            # The straight way leaves calls with a lane alone.
+            or (call.asked is None and bytes(about.params).find(LANE_MARK) >= 0)
         ):
             return self._write_context(call, peer)
         now_ms = conversation.beginning.at_ms + session.tap.now() // _MS

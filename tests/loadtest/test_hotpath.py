@@ -214,6 +214,46 @@ def test_plain_calls_that_come_in_one_piece_go_together_and_so_do_their_answers(
     assert not counts.entered["straight.py: comes_straight"]
 
 
+@pytest.mark.parametrize("answer", [b"{}", hotpath.CHANGED])
+def test_what_is_counted_of_calls_that_a_hook_is_asked_about_is_the_straight_way_once_each(
+    answer: bytes,
+) -> None:
+    counts = asyncio.run(hotpath.counted(8, 1, 300, hooks=["tool_call"], answer=answer))
+    for name in (
+        "straight_asked.py: Way.asks",
+        "straight_asked.py: Asked.comes",
+        "straight.py: comes_straight",
+    ):
+        assert counts.entered[name] == 8, name
+    assert counts.entered["store.py: Recorder.append_both"] == 16
+    assert not counts.entered["hook_run.py: Run._advance"]
+
+
+def test_a_call_that_a_hook_is_asked_about_leaves_nothing_for_the_garbage_collector(tmp_path: Path) -> None:
+    async def main() -> int:
+        rig = Rig(tmp_path / "recording", hooks=["tool_call"])
+        await rig.greet()
+        for number in range(1, 41):
+            if number == 8:  # what is made once has been made
+                gc.collect()
+            rig.core.put(asked(b"%d" % number) + b"\n")
+            await rig.settle()
+            rig.extensions[0].put(hotpath.ANSWER % (number, b"{}" if number % 2 else hotpath.CHANGED))
+            await rig.settle()
+            rig.peer.put(answered(number + 2) + b"\n")
+            await rig.settle()
+            assert rig.core.take().count(b"\n") == 1
+        left = gc.collect()
+        await rig.close()
+        return left
+
+    gc.disable()
+    try:
+        assert asyncio.run(main()) < 40
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("http", [False, True])
 def test_a_plain_call_leaves_nothing_for_the_garbage_collector(http: bool, tmp_path: Path) -> None:
     calls = 40

@@ -63,7 +63,8 @@ ANSWERS: Final[dict[str, Kind]] = {
 _MOST_AROUND: Final = 1024
 """Bytes of a message that are neither data nor context nor the event's name, at most."""
 _ID: Final = b'{"id":"'
-_QUOTE: Final = ord('"')
+_ID_BYTES: Final = len(_ID)
+_NOTHING_READ: Final = b"nothing ends so", 0, "", b""
 _MOST_KNOWN: Final = 4096
 """Bytes of an answer that is compared with the next one, at most."""
 _MS: Final = 1_000_000
@@ -108,8 +109,9 @@ class Extension:
         self.host_calls = HostCalls(self.limits.most_bytes)
         self._refused = ""
         """Why the last registration was refused."""
-        self._answered = b"", "", b""
-        """Of the answer to a hook that was read last: what follows on its id, its event and its result."""
+        self._answered = _NOTHING_READ
+        """What follows on the id of the answer to a hook that was read last, how far from the end that is, and the
+        answer's event and result."""
         self._deadline: int | None = now + self.limits.register_ns
         """When the handshake or the shutdown has taken too long."""
 
@@ -252,18 +254,18 @@ class Extension:
         """
         if self.state != "running" or len(data) > self.limits.most_bytes:
             return None
-        end = data.find(_QUOTE, len(_ID))
-        known = self._answered
-        if data[end:] == known[0] and data.startswith(_ID):
-            # It is the last one but for the id, which is read as one of ours or is none of an open question.
-            key, event, result = data[len(_ID) : end].decode(errors="replace"), known[1], known[2]
+        tail, size, event, result = self._answered
+        if data.endswith(tail) and data.startswith(_ID):
+            # It is the last one but for what stands as its id, which is one of ours or none of an open question.
+            key = data[_ID_BYTES:size].decode(errors="replace")
         else:
             answer = pi.read_answer(data, self.limits.most_depth)
             if answer is None:
                 return None
             key, event, result = answer.id, answer.event, answer.result
-            if data[len(_ID) : end] == key.encode() and data.startswith(_ID) and len(data) <= _MOST_KNOWN:
-                self._answered = data[end:], event, result
+            if data.startswith(b'%b%b"' % (_ID, key.encode())) and len(data) <= _MOST_KNOWN:
+                tail = data[_ID_BYTES + len(key.encode()) :]
+                self._answered = tail, -len(tail), event, result
         open_ = self.questions.open
         question = open_.get(key)
         if question is None or question.kind != "event_hook" or question.name != event:

@@ -818,7 +818,7 @@ def test_an_answer_is_read_as_if_no_answer_like_it_had_been_read_before(
     for id_, result, head, event in lines:
         payload = f'{{"event":"{event}"{result}}}'
         line = f'{head.replace("%s", id_)}:"1.0","type":"event_hook","payload":{payload}}}'.encode()
-        forgets._answered = b"", "", b""  # pyright: ignore[reportPrivateUsage] - what is to make no difference
+        forgets._answered = b"nothing ends so", 0, "", b""  # pyright: ignore[reportPrivateUsage] - what is to make no difference
         assert ends_of(knows, line) == ends_of(forgets, line)
         assert knows.questions.open.keys() == forgets.questions.open.keys()
 
