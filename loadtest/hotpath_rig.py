@@ -25,7 +25,7 @@ from gateway.config.extensions import ExtensionsConfig
 from gateway.config.load import for_one_peer
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
-from gateway.protocol.mcp import Era
+from gateway.protocol.mcp import LATEST_LEGACY, LATEST_MODERN, Era
 from gateway.replay.staged_calls import StagedCalls
 from gateway.runtime.host.session_keeper import NoKeeper
 from gateway.runtime.http_front import HttpFront
@@ -110,14 +110,22 @@ class _Hears:
 class HttpEnd:
     """The core's end over streamable HTTP: a line that is put is posted, and what is taken are answers as lines."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, era: Era) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.settimeout(0)
-        self._framing = Exchanges(f"127.0.0.1:{port}", "/mcp")
+        self._is_modern = era == "modern"
+        version = LATEST_MODERN if self._is_modern else LATEST_LEGACY
+        self._framing = Exchanges(f"127.0.0.1:{port}", "/mcp", version=version)
 
     def put(self, data: bytes) -> None:
         """Post one message; the answer to the last one has to be taken before."""
-        self._socket.sendall(self._framing.frame(data.rstrip(b"\n")))
+        request = self._framing.frame(data.rstrip(b"\n"))
+        if self._is_modern:
+            message = json.loads(data)
+            line, _, rest = request.partition(b"\r\n")
+            says = f"Mcp-Method: {message['method']}\r\nMcp-Name: {message['params'].get('name', '-')}\r\n"
+            request = b"%b\r\n%b%b" % (line, says.encode(), rest)
+        self._socket.sendall(request)
 
     def take(self) -> bytes:
         """A newline for each answer that has come."""
@@ -236,7 +244,7 @@ class Rig:
         await self._front.start()
         self._turns = 40
         self.core.close()
-        self.core = HttpEnd(urlsplit(self._front.address).port or 0)
+        self.core = HttpEnd(urlsplit(self._front.address).port or 0, self._core_era)
 
     def _end(self, name: str) -> End:
         (theirs, to_peer), (from_peer, from_them) = os.pipe(), os.pipe()

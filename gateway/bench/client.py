@@ -127,12 +127,12 @@ class Texts:
 class Exchanges:
     """One message a POST: streamable HTTP. Answers say their length, or come in chunks, as an event stream does."""
 
-    def __init__(self, host: str, path: str) -> None:
+    def __init__(self, host: str, path: str, *, version: str = "2025-11-25") -> None:
         self.session: bytes | None = None
         self._in_chunks = False
         self._start = (
             f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-            "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n"
+            f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {version}\r\n"
         ).encode()
         self._rest = b""
         self._left = 0
