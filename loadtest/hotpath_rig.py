@@ -200,7 +200,8 @@ class Rig:
     ) -> None:
         """`hooks` names the event that each extension has a hook for, `tools` the tool that each peer offers; `core`
         and `peer` are the eras of both ends."""
-        self._core_era, self._peer_era = core, peer
+        self._core_era: Era = core
+        self._peer_era: Era = peer
         self._tools = tools
         self._is_several = bool(hooks) or len(tools) > 1
         self.served: Peer

@@ -101,6 +101,8 @@ class Post(msgspec.Struct, frozen=True, gc=False):
     headers: Headers
     version: str | None
     session: str | None
+    called: str | None = None
+    """The tool that a sessionless call names, where all headers that have to agree with its params are in order."""
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -109,6 +111,19 @@ class _Meta(msgspec.Struct, gc=False):
     uri: Raw = Raw(b"")
 
 
+class _CallMeta(msgspec.Struct, gc=False):
+    version: str = msgspec.field(name=mcp.META_VERSION)
+    capabilities: Raw = msgspec.field(name=mcp.META_CAPABILITIES)
+
+
+class _Call(msgspec.Struct, gc=False):
+    """The params of a call that say what they must."""
+
+    name: str
+    meta: _CallMeta = msgspec.field(name="_meta")
+
+
+_read_call = msgspec.json.Decoder(_Call).decode
 _params: msgspec.json.Decoder[_Meta] = msgspec.json.Decoder(_Meta)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
@@ -180,7 +195,19 @@ def _judge_post_head(headers: Headers, values: dict[str, str], max_bytes: int) -
     declared = values.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         return too_large(max_bytes)
-    return Post(headers, values.get(names.VERSION), values.get(names.SESSION))
+    return Post(headers, values.get(names.VERSION), values.get(names.SESSION), _called(headers, values))
+
+
+def _called(headers: Headers, values: dict[str, str]) -> str | None:
+    """Return what the headers of a call name; None where one of those that have to agree with it is not in order."""
+    seen = [name for name, _ in headers]
+    if (
+        values.get(names.VERSION) not in mcp.MODERN_VERSIONS
+        or values.get(names.METHOD, "").strip() != "tools/call"
+        or any(seen.count(name) > 1 for name in _ONCE)
+    ):
+        return None
+    return names.decode_value(values.get(names.NAME, ""))
 
 
 def judge_body(
@@ -272,6 +299,8 @@ def _judge_exchange(
     if kind != "request":
         return refusal(400, INVALID_REQUEST, "a client sends no responses in this revision")
     id_ = cast("jsonrpc.Id", envelope.id)
+    if post.called and envelope.method == "tools/call" and _agrees(post, envelope.params):
+        return Alone(Part(body, id_, (envelope, kind)), post.version or "")
     seen = [name for name, _ in post.headers]
     for name in _ONCE:
         if seen.count(name) > 1:
@@ -291,6 +320,16 @@ def _judge_exchange(
     if version not in mcp.MODERN_VERSIONS:
         return _unsupported(version, id_)
     return Alone(Part(body, id_, (envelope, kind)), version)
+
+
+def _agrees(post: Post, params: Raw) -> bool:
+    """Whether the params of a call say what they must, and what its headers say, as most do; what is wrong is told by
+    who asks rule by rule."""
+    try:
+        call = _read_call(params)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return call.name == post.called and call.meta.version == post.version
 
 
 def _disagreement(values: dict[str, str], envelope: jsonrpc.Envelope, version: object) -> str | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.protocol import http_rules as rules
@@ -16,6 +17,7 @@ META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+VERSION, CAPABILITIES = META
 PLAIN = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 LIMIT = 1000
 
@@ -248,6 +250,11 @@ def test_params_without_an_envelope_are_refused(params: dict[str, Any]) -> None:
         (modern(meta={**META, "io.modelcontextprotocol/protocolVersion": 7}), NEW),
         (modern("tools/call", name="echo"), CALL),
         (modern("tools/call", name="echo"), {**CALL, "mcp_name": "other"}),
+        (modern("tools/list", name="echo"), {**CALL, "mcp_name": "echo"}),
+        (
+            modern("tools/call", meta={**META, VERSION: "2025-11-25"}, name="echo"),
+            {**CALL, "mcp_name": "echo"},
+        ),
         (modern("tools/call", name="echo"), {**CALL, "mcp_name": "=?base64?!!?="}),
         (modern("tools/call", name=5), {**CALL, "mcp_name": "5"}),
         (modern("prompts/get", name="p"), {**NEW, "mcp_method": "prompts/get", "mcp_name": "q"}),
@@ -277,6 +284,67 @@ def test_an_unknown_version_is_refused_with_those_that_are_spoken() -> None:
     assert data == {"supported": [MODERN], "requested": "v999.0.0"}
     told = judge({"jsonrpc": "2.0", "method": "x"}, mcp_protocol_version="v999.0.0")
     assert refused(told) == (400, -32022, None)
+
+
+GOOD_META = f'"_meta":{{"{VERSION}":"{MODERN}","{CAPABILITIES}":{{}}}}'
+OLD_META = GOOD_META.replace(MODERN, "2025-11-25")
+odd_metas = st.lists(
+    st.sampled_from([
+        f'"{VERSION}":"{MODERN}"', f'"{VERSION}":"2025-11-25"', f'"{VERSION}":7', f'"{CAPABILITIES}":{{}}',
+        f'"{CAPABILITIES}":null', '"progressToken":1',
+    ]),
+    max_size=3,
+).map(lambda pairs: f'"_meta":{{{",".join(pairs)}}}')  # fmt: skip
+odd_members = odd_metas | st.sampled_from([
+    GOOD_META, OLD_META, '"name":"echo"', '"name":"\\u0065cho"', '"name":" echo"', '"name":"ü"', '"name":5',
+    '"name":null', '"name":""', '"_meta":[]', '"arguments":{"name":"other"}', '"uri":7',
+])  # fmt: skip
+params_of_call = (
+    st.tuples(st.just('"name":"echo"'), st.sampled_from([GOOD_META, OLD_META]) | odd_metas, odd_members)
+    | st.tuples(odd_members, st.just(GOOD_META))
+    | st.lists(odd_members, max_size=3).map(tuple)
+).flatmap(st.permutations)
+headers_of_call = st.sampled_from([
+    {}, {}, {}, {"mcp-protocol-version": "2025-11-25"}, {"mcp-protocol-version": "v9"}, {"mcp-method": "tools/list"},
+    {"mcp-method": " tools/call"}, {"mcp-name": " echo "}, {"mcp-name": "other"}, {"mcp-name": "=?base64?w7w=?="},
+    {"mcp-name": "=?base64?!!?="}, {"mcp-name": "5"}, {"mcp-name": ""}, {"mcp-session-id": "s"},
+]).map(lambda odd: {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"} | odd)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    params=params_of_call,
+    headers=headers_of_call,
+    twice=st.sampled_from(["", "", "mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"]),
+    method=st.sampled_from(["tools/call", "tools/call", "tools/list"]),
+)
+def test_a_call_whose_headers_are_known_to_be_in_order_is_judged_as_any_other(
+    params: list[str], headers: dict[str, str], twice: str, method: str
+) -> None:
+    pairs = [*PLAIN.items(), *headers.items(), *((twice, headers[twice]) for _ in range(twice in headers))]
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{",".join(params)}}}}}'.encode()
+    head = rules.judge_head("POST", pairs, LIMIT)
+    assert isinstance(head, rules.Post)
+    rule_by_rule = rules.judge_body(msgspec.structs.replace(head, called=None), body)
+    assert rules.judge_body(head, body) == rule_by_rule
+
+
+def test_the_headers_of_a_call_name_its_tool_only_where_all_of_them_are_in_order() -> None:
+    headers = {**PLAIN, "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"}
+
+    def called(*more: tuple[str, str], **other: str) -> str | None:
+        given_ = headers | {name.replace("_", "-"): value for name, value in other.items()}
+        head = rules.judge_head("POST", [*given_.items(), *more], LIMIT)
+        assert isinstance(head, rules.Post)
+        return head.called
+
+    assert called() == called(mcp_name="=?base64?ZWNobw==?=") == called(("x", "1"), ("x", "2")) == "echo"
+    odd = [
+        called(mcp_method="tools/list"),
+        called(mcp_protocol_version="2025-11-25"),
+        called(mcp_name="=?base64?!!?="),
+    ]
+    assert [*odd, called(("mcp-name", "echo")), called(("mcp-method", "tools/call"))] == [None] * 5
 
 
 def test_a_client_of_2026_sends_no_responses() -> None:
