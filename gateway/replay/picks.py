@@ -14,9 +14,11 @@ from recordings.matching import MOST_CANDIDATES, Line, Recorded
 
 
 class Known(msgspec.Struct, gc=False, eq=False):
-    """What a call is by all of its bytes but the id: what it names, and the recorded ones that it may be."""
+    """What a call is by all of its bytes but the id: whom it is for, and the recorded ones that it may be."""
 
+    peer: str
     name: str
+    """What the peer itself calls the tool."""
     line: Line
 
 

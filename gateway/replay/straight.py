@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gateway.calls.call import Call
 from gateway.calls.core_state import Core
-from gateway.calls.straight import read_legacy, send_all
+from gateway.calls.straight import read_legacy, send_all, under_name
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import BadMessage, result_of, scan
 from gateway.replay.picks import Known, Picks, Plain
@@ -23,10 +23,12 @@ from recordings.errors import RecordingError
 from recordings.script import Delivery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from gateway.calls.listing import Item
     from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Tap
+    from gateway.calls.seat import Seat
     from gateway.calls.session import Session
     from gateway.replay.player import Player
     from gateway.replay.shelf import Seating
@@ -59,6 +61,9 @@ class StraightPlay:
         self._generation = generation
         self._player: Player | None = None
         self._secrets = -1
+        self._direct: Mapping[str, Item] = {}
+        self._minds_tasks = False
+        """Whether it has to be remembered whose task it is that a result tells of."""
         self._known: dict[bytes, Known | None] = {}
         self._known_bytes = 0
         self._is_crowded = False
@@ -74,10 +79,15 @@ class StraightPlay:
     def _disperse(self) -> None:
         self._is_crowded = False
 
-    def _way(self, core: Core, count: int) -> Peer | None:
-        """The recorded peer that so many plain calls of a core go to at present, where nothing else is under way."""
+    def _seat_for(self, core: Core, data: bytes) -> Seat | None:
+        """The peer that a plain call is for, where the catalogue knows whom a name means."""
+        self._prepare(self._playing.player, core.session)
+        read = self._read(core, data)
+        return core.session.seats[read[1].peer] if read is not None else None
+
+    def _way(self, core: Core, seat: Seat | None, count: int) -> Peer | None:
+        """The connection that so many plain calls of a core go to at present, where nothing else is under way."""
         session = core.session
-        seat = session.sole
         if (
             self._is_crowded
             or not self._playing.is_idle
@@ -103,9 +113,9 @@ class StraightPlay:
         )
         return peer if is_plain and peer.link.__class__ is ScriptedLink else None
 
-    def _learn(self, peer: Peer, data: bytes, tail: bytes, most_depth: int) -> Known | None:
+    def _learn(self, core: Core, data: bytes, tail: bytes) -> Known | None:
         """See what a call is that has not come before; None where it is not plain, which is remembered too."""
-        known = self._see(peer, data, most_depth)
+        known = self._see(core.session, data, core.most_depth)
         self._known_bytes += len(tail)
         if len(self._known) >= MOST_KNOWN or self._known_bytes > MOST_KNOWN_BYTES:
             self._known.clear()
@@ -113,7 +123,7 @@ class StraightPlay:
         self._known[tail] = known
         return known
 
-    def _see(self, peer: Peer, data: bytes, most_depth: int) -> Known | None:
+    def _see(self, session: Session, data: bytes, most_depth: int) -> Known | None:
         try:
             envelope, kind = scan(data, most_depth)
         except BadMessage:
@@ -123,18 +133,28 @@ class StraightPlay:
         plain = read_legacy(data, envelope.params)
         if plain is None:
             return None
-        line = self._playing.player.line_of(peer.name, "tools/call", plain.name, bytes(envelope.params))
-        return Known(plain.name, line) if line is not None else None
+        name = plain.name
+        if session.sole is not None:
+            peer = session.sole.name
+        elif (tool := self._direct.get(name)) is not None:
+            peer, name = tool.peer, tool.original
+        else:
+            return None
+        line = self._playing.player.line_of(peer, "tools/call", name, bytes(envelope.params))
+        return Known(peer, name, line) if line is not None else None
 
-    def _prepare(self, player: Player) -> None:
-        """See whether what is known is still so: there may be another player, or more that is a secret."""
+    def _prepare(self, player: Player, session: Session) -> None:
+        """See whether what is known is still so: names may mean others, there may be another player, or more that is a
+        secret."""
         secrets = self._generation()
-        if player is not self._player or secrets != self._secrets:
-            self._player, self._secrets = player, secrets
+        direct = session.catalog.direct
+        if player is not self._player or secrets != self._secrets or direct is not self._direct:
+            self._player, self._secrets, self._direct = player, secrets, direct
+            self._minds_tasks = session.only is None
             self._known.clear()
             self._known_bytes = 0
 
-    def _read(self, core: Core, peer: Peer, data: bytes) -> tuple[int, Known] | None:
+    def _read(self, core: Core, data: bytes) -> tuple[int, Known] | None:
         """The id of a message and the call that it is; None where it is not plain."""
         head, _, tail = data.partition(METHOD)
         digits = head[HEAD_BYTES:]
@@ -144,22 +164,25 @@ class StraightPlay:
         if id_ in core.open or (digits[0] == ZERO and digits != b"0"):
             return None
         known = self._known
-        one = known[tail] if tail in known else self._learn(peer, data, tail, core.most_depth)
+        one = known[tail] if tail in known else self._learn(core, data, tail)
         return (id_, one) if one is not None else None
 
     def _all_plain(self, core: Core, peer: Peer, many: Sequence[bytes]) -> list[Plain] | None:
-        """The calls that messages are, and the recorded ones that these are; None unless all of them are plain."""
+        """The calls that messages are, and the recorded ones they are; None unless all are plain and one peer's."""
         player = self._playing.player
         arrivals = player.script.arrivals
         gate = player.gate
         picks = Picks(gate.is_open)
         pick = picks.in_order if gate.strength == "lockstep" else picks.next
         found: dict[int, Plain] = {}
+        name = peer.name
         for data in many:
-            read = self._read(core, peer, data)
+            read = self._read(core, data)
             if read is None or read[0] in found:
                 return None
             id_, known = read
+            if known.peer != name:
+                return None
             recorded = pick(known.line)
             if recorded is None or not arrivals[recorded.seq].answered:
                 return None
@@ -170,13 +193,14 @@ class StraightPlay:
 
     def answers_one(self, core: Core, data: bytes) -> bool:
         """As `answers`, for the one message of a read where it comes as it was recorded: in half of the time."""
-        peer = self._way(core, 1)
+        seat = core.session.sole
+        peer = self._way(core, self._seat_for(core, data) if seat is None else seat, 1)
         if peer is None:
             return False
         playing, tap = self._playing, self._tap
         player = playing.player
-        self._prepare(player)
-        read = self._read(core, peer, data)
+        self._prepare(player, core.session)
+        read = self._read(core, data)
         if read is None:
             return False
         id_, known = read
@@ -218,11 +242,14 @@ class StraightPlay:
 
     def answers(self, core: Core, many: Sequence[bytes]) -> bool:
         """Answer the messages of one read, and say whether that was done. Where not, nothing has been touched."""
-        peer = self._way(core, len(many)) if many else None
+        if not many:
+            return False
+        session = core.session
+        peer = self._way(core, session.sole or self._seat_for(core, many[0]), len(many))
         if peer is None:
             return False
         player = self._playing.player
-        self._prepare(player)
+        self._prepare(player, session)
         calls = self._all_plain(core, peer, many)
         if calls is None:
             return False
@@ -343,6 +370,8 @@ class StraightPlay:
             return None
         try:
             body = self._playing.player.body_for(delivery)
+            if self._minds_tasks and body.find(b'"taskId"') >= 0:
+                return None
             result = result_of(body, peer.most_depth)
             if result is not None:
                 return body, bytes(result)
@@ -379,7 +408,7 @@ class StraightPlay:
         """Enter calls that are not answered yet as the exchange does, and let the pump do what is due."""
         session, playing = core.session, self._playing
         for one in waiting.values():
-            params = scan(one.data, core.most_depth)[0].params
+            params = self._params_of(one, core.most_depth)
             call = Call(
                 session, "tools/call", params, core, one.id, one.name, one.live, None, peer, one.ours,
             )  # fmt: skip
@@ -389,6 +418,12 @@ class StraightPlay:
         if waiting and not session.exchange.is_watching:
             session.exchange.watch()
         playing.go_on(Act(delivery=due) if due is not None else None)
+
+    def _params_of(self, one: Plain, most_depth: int) -> bytes:
+        """The params of a call as its peer is to read them."""
+        params = scan(one.data, most_depth)[0].params
+        called = read_legacy(one.data, params)
+        return params if called is None or called.name == one.name else under_name(params, one.name)
 
     def _enter(self, peer: Peer, one: Plain) -> None:
         """Let the player and the pump know a call, as they know every one that has gone the long way."""

@@ -31,6 +31,7 @@ from tests.gateway.replay.reenact import ENDLESS_S, PlayedStage
 from tests.gateway.replay.scene import LEGACY, End, Message, Scene, Service, WoundClock
 from transports.base import Hello
 
+LIST_ID = 10_000
 UUIDS = [f"{n}b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed" for n in range(3)]
 LEVELS = ("info", "error")
 
@@ -99,6 +100,8 @@ WORDS: dict[str, Said] = {
         b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"arguments":{"n": %d},"name":"t0"}}'
         % (id_, n % 3)
     ),
+    "other": lambda id_, n: call(id_, name="u0", arguments={"n": n % 3}),
+    "qualified": lambda id_, n: call(id_, name="b__u0"),
     "odd name": lambda id_, n: call(id_, name="t9"),
     "value": lambda id_, n: call(id_, arguments={"session": UUIDS[n % 3]}),
     "token": lambda id_, n: call(id_, arguments={"n": n % 3}, _meta={"progressToken": f"k{id_}"}),
@@ -106,6 +109,7 @@ WORDS: dict[str, Said] = {
     "text id": lambda id_, n: call(f"s{id_}", arguments={"n": n % 3}),
     "again": lambda id_, n: call(max(id_ - 1, 0), arguments={"n": n % 3}),
     "list": lambda id_, n: message(id_, "tools/list"),
+    "task": lambda id_, n: message(id_, "tasks/get", taskId="t"),
     "level": lambda id_, n: message(id_, "logging/setLevel", level=LEVELS[n % 2]),
     "notice": lambda id_, n: b'{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}',
     "cancel": lambda id_, n: (
@@ -116,10 +120,10 @@ WORDS: dict[str, Said] = {
     "damaged": lambda id_, n: call(id_)[:-1],
 }
 """What a core says, under an id of its own, and with a number to make something of."""
-PLAIN = ("call", "call", "call", "no arguments", "spelt otherwise")
+PLAIN = ("call", "call", "call", "no arguments", "spelt otherwise", "other")
 SAID = (*PLAIN, *PLAIN, *WORDS)
 told = st.sampled_from(
-    ["result", "result", "result", "error", "progress", "notice", "question", "task", "twice"]
+    ["result", "result", "result", "error", "progress", "notice", "question", "task", "twice", "changed"]
 )
 """What a peer does when it is its turn: with `a`, for which of the calls."""
 word = st.tuples(st.sampled_from(SAID), st.integers(0, 5))
@@ -142,15 +146,23 @@ def greet(scene: Scene) -> int:
     return core
 
 
-def recorded(turns: Any, *, limit: int = 100, is_whole: bool = True) -> Scene:
-    """A session: reads of a core, and after each what its peer has done."""
+PEERS: Message = {"a": {"command": ["x"]}, "b": {"command": ["x"], "tools": {"rename": {"t0": "u0"}}}}
+"""Two peers whose tools have the same name; what `b` offers is told as another."""
+
+
+def recorded(turns: Any, *, limit: int = 100, is_whole: bool = True, peers: int = 1) -> Scene:
+    """A session: reads of a core, and after each what its peers have done."""
+    names = list(PEERS)[:peers]
     config = Config(
-        peers={"a": msgspec.convert({"command": ["x"]}, PeerConfig)},
+        peers={name: msgspec.convert(PEERS[name], PeerConfig) for name in names},
         limits=LimitsConfig(max_in_flight_per_session=limit),
     )
-    service = Service("a", "legacy", stamped=False, pages=1)
-    scene = Scene(config, [service], era="legacy", http=False)
+    services: list[Service] = [Service(name, "legacy", stamped=False, pages=1) for name in names]
+    scene = Scene(config, services, era="legacy", http=False)
     core = greet(scene)
+    if peers > 1:
+        scene.core_says(core, message(LIST_ID, "tools/list"))
+        scene.settle()
     id_ = 1
     for words, told_then in turns:
         for what, pick in words:
@@ -158,7 +170,7 @@ def recorded(turns: Any, *, limit: int = 100, is_whole: bool = True) -> Scene:
             id_ += 1
         scene.settle()
         for how, which in told_then:
-            tell(service, how, which)
+            tell(scene.services[names[which % peers]], how, which // peers)
             scene.settle()
     if is_whole:
         scene.hang_up(core)
@@ -166,7 +178,12 @@ def recorded(turns: Any, *, limit: int = 100, is_whole: bool = True) -> Scene:
 
 
 def tell(service: Service, how: str, which: int) -> None:
+    if not service.wires:
+        return
     wire = service.wires[-1]
+    if how == "changed":
+        wire.says({"method": "notifications/tools/list_changed"})
+        return
     if how == "notice" or not service.asked:
         wire.says({"method": "notifications/message", "params": {"level": "error", "data": which}})
         return
@@ -198,13 +215,15 @@ class Played(NamedTuple):
     frames: list[Frame]
     report: Report
     minted: list[tuple[int, int]]
+    left: list[bytes]
+    """Params of the calls that were not answered when the core had said all, as their peers were to read them."""
 
 
 def play(
     scene: Scene, reads: Any, *, strength: Strength, is_straight: bool, counts: bool = False, ids: int = 1
 ) -> tuple[Played, int]:
     """Play a recording to a core that says these; what came of it, and how many reads went straight."""
-    config, _ = config_of(scene.header.settings, ["a"])
+    config, _ = config_of(scene.header.settings, list(scene.services))
     config = msgspec.structs.replace(config, limits=scene.config.limits, catalog=scene.config.catalog)
     player = Player(Recollection(Script(Held(scene.frames), BUILT_IN)), strength=strength)
     clock = WoundClock()
@@ -227,6 +246,8 @@ def play(
     client: Message = {"name": "c", "version": "1"}
     says(message(0, "initialize", protocolVersion=LEGACY, capabilities={"roots": {}}, clientInfo=client))
     says(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    if len(scene.services) > 1:
+        says(message(LIST_ID, "tools/list"))
     id_ = ids
     for words in reads:
         messages: list[bytes] = []
@@ -237,6 +258,7 @@ def play(
         while clock.next_due is not None and clock.next_due <= clock.now + int(0.01e9):
             clock.wind(clock.next_due)
             says()
+    left = [bytes(one.params) for one in core.open.values()]
     until = clock.now + int(4 * ENDLESS_S * 1e9)
     while clock.next_due is not None and clock.next_due < until:
         clock.wind(clock.next_due)
@@ -245,7 +267,7 @@ def play(
     minted = [(peer.last_id, peer.calls) for peer in peers]
     core.closed(None)
     frames = [] if counts else [msgspec.structs.replace(frame, at=0) for frame in stage.frames]
-    return Played(said, frames, account(player), minted), stage.watched.went
+    return Played(said, frames, account(player), minted, left), stage.watched.went
 
 
 @pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
@@ -274,6 +296,18 @@ def test_a_core_that_does_the_same_again_is_told_the_same_by_both_ways_recorded_
     assert unrecorded == long._replace(frames=[])
 
 
+@pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
+@settings(max_examples=40, deadline=None)
+@given(turns=recorded_turns, reads=live_reads, does_again=st.booleans())
+def test_both_ways_of_a_replay_are_the_same_where_there_are_several_peers(
+    strength: Strength, turns: Any, reads: Any, *, does_again: bool
+) -> None:
+    scene = recorded(turns, peers=2)
+    live = [words for words, _ in turns] if does_again else reads
+    again, _ = play(scene, live, strength=strength, is_straight=True)
+    assert again == play(scene, live, strength=strength, is_straight=False)[0]
+
+
 CALL, TWO = [("call", 0)], [("call", 0), ("call", 1)]
 DONE = [("result", 0)] * 6
 
@@ -285,6 +319,35 @@ def test_plain_calls_do_go_straight_alone_and_together(strength: Strength) -> No
     # What is one call too many is told by the long way.
     for more in ([], [CALL]):
         assert play(scene, [*reads, *more], strength=strength, is_straight=True)[1] == 4
+
+
+@pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
+def test_plain_calls_go_straight_to_several_peers_a_read_that_is_for_one_together(strength: Strength) -> None:
+    other: Any = [("other", 0)]
+    reads: Any = [CALL, other, TWO, other * 3, CALL + other]
+    answered = [("result", number) for number in range(6)]
+    scene = recorded([(words, answered) for words in reads], peers=2)
+    again, straight = play(scene, reads, strength=strength, is_straight=True)
+    assert again.report.divergences == ()
+    assert straight == 4, "what is for both goes the long way"
+    assert again == play(scene, reads, strength=strength, is_straight=False)[0]
+
+
+def test_a_task_is_asked_for_at_the_one_of_several_peers_that_runs_it() -> None:
+    reads: Any = [[("other", 0)], [("task", 0)]]
+    scene = recorded([(reads[0], [("task", 1)]), (reads[1], [("result", 1)])], peers=2)
+    again, _ = play(scene, reads, strength="lockstep", is_straight=True)
+    assert again == play(scene, reads, strength="lockstep", is_straight=False)[0]
+    assert b"b tasks/get" in again.said[-1]
+
+
+def test_a_call_that_is_not_answered_yet_is_entered_under_the_name_that_its_peer_has_for_it() -> None:
+    other: Any = [("other", 0)]
+    scene = recorded([(other, []), (CALL, [("result", 1), ("result", 0)])], peers=2)
+    again, straight = play(scene, [other], strength="lockstep", is_straight=True)
+    assert again == play(scene, [other], strength="lockstep", is_straight=False)[0]
+    assert straight == 1
+    assert again.left == [b'{"name":"t0","arguments":{"n":0}}']
 
 
 @pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
