@@ -32,6 +32,11 @@ class Inputs:
         where = "".join(f"/{part}" for part in ("input", *error.instance_path))
         return f"`{where}` breaks `{'/'.join(map(str, error.schema_path))}` of the tool's schema"
 
+    def is_taken(self, schema: bytes, given: bytes) -> bool:
+        """Whether an input is known to keep a schema that was seen before; False says nothing."""
+        validator = self._known.get(schema)
+        return validator is not None and validator.is_valid(msgspec.json.decode(given))
+
     def _validator(self, schema: bytes) -> jsonschema_rs.Validator | None:
         if schema not in self._known:
             if len(self._known) >= MOST_SCHEMAS:
