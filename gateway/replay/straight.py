@@ -292,21 +292,21 @@ class StraightPlay:
         answers: list[Delivery] = []
         said: list[tuple[Plain, bytes, bytes]] = []
         caused_by, deliveries, body_for = script.caused_by, script.deliveries, player.body_for
-        most_depth = peer.most_depth
+        most_depth, minds_tasks = peer.most_depth, self._minds_tasks
         for one in calls:
             seq = one.recorded.seq
             caused = caused_by(seq)
             if len(caused) != 1:
                 return False
             answer = deliveries[caused[0]]
-            # As `_answer_of`, which is asked about what is not short and plain.
+            # As `_answer_of`, which is asked about what is not short and plain, or may be a task.
             if not answer.is_answer or answer.kind != "message":
                 return False
             try:
                 body = body_for(answer)
             except RecordingError:
                 return False
-            result = result_of(body, most_depth)
+            result = result_of(body, most_depth) if not minds_tasks else None
             if result is not None:
                 said.append((one, body, result))
             elif (what := self._answer_of(answer, peer)) is not None:
