@@ -43,14 +43,14 @@ def admit(session: Session, request: Request) -> bool:
         return False
     if core.era == "legacy":
         return True
-    if request.method == "initialize" and mcp.MODERN_MARK not in request.data and not core.hello.ephemeral:
+    if request.method == "initialize" and not mcp.is_marked(request.data) and not core.hello.ephemeral:
         return True
     return _admit_modern(session, request)
 
 
 def _admit_modern(session: Session, request: Request) -> bool:
     core = request.core
-    if mcp.MODERN_MARK not in request.data:
+    if not mcp.is_marked(request.data):
         if request.method == "ping":
             return True
         if core.era is None and request.method != "server/discover":

@@ -630,7 +630,7 @@ class Peer:
         seq = self._record_answer(call, data, id_, kind)  # pyright: ignore[reportArgumentType] - it was a key
         if seq < 0 and session.tap.must_keep and call.method not in NEVER_CANCELLED:
             session.answered(call, Reply(fault=unkept(self.name)))
-        elif call.then is None and call.shape == "same":
+        elif call.then is None and call.shape == "same" and not call.suspended:
             session.pass_answer(call, data, envelope, seq)
         elif envelope.error:
             session.answered(call, Reply(error=bytes(envelope.error), seq=seq))

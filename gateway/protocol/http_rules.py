@@ -280,7 +280,7 @@ def _judge_batch(post: Post, body: bytes, most_depth: int) -> Deliver | Refuse:
 
 def _stands_alone(body: bytes, envelope: jsonrpc.Envelope) -> bool:
     """Whether `_meta` names a sessionless revision although no header does."""
-    if mcp.MODERN_MARK not in body:
+    if not mcp.is_marked(body):
         return False
     meta = _meta(envelope)
     if not isinstance(meta, dict) or mcp.META_VERSION not in meta:

@@ -35,7 +35,8 @@ CONNECTION_META: Final = frozenset((META_VERSION, META_CAPABILITIES, META_CLIENT
 """`_meta` keys that describe one connection and so never cross to a peer of the other era."""
 
 MODERN_MARK: Final = META_VERSION.encode()
-"""A request of the modern era holds these bytes."""
+"""A request of the modern era holds these bytes, as nearly everybody writes them; `is_marked` knows the others."""
+_ESCAPED_MARK: Final = MODERN_MARK.replace(b"/", b"\\/")
 
 LIST_METHODS: Final = {
     "tools/list": "tools",
@@ -108,6 +109,11 @@ class ParamsView(msgspec.Struct, gc=False):
 
 read_named = late_decoder(Named)
 read_params = late_decoder(ParamsView)
+
+
+def is_marked(data: bytes) -> bool:
+    """Whether a message may be a request of the modern era; some writers of JSON put a backslash before each slash."""
+    return MODERN_MARK in data or _ESCAPED_MARK in data
 
 
 def version_of_legacy(asked: str) -> str:

@@ -48,7 +48,7 @@ class CoreSeats:
         `of_call` is that of the request which the message refers to, where it does.
         """
         if self._transport == "http":
-            if frame.kind == "request" and mcp.MODERN_MARK in body:
+            if frame.kind == "request" and mcp.is_marked(body):
                 core = self._connect(ephemeral=True)
                 self._passing.append(core)
                 return core

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -346,6 +347,17 @@ def test_a_modern_core_is_told_of_a_legacy_peer_in_its_own_words() -> None:
 
     assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "calc"
     assert (result["supportedVersions"], result["instructions"]) == (["2026-07-28"], "Add.")
+
+
+def test_a_core_that_writes_a_backslash_before_each_slash_is_known_to_be_modern() -> None:
+    desk = Desk({"calc": Service("modern")})
+    core = desk.connect("modern")
+    meta: Message = {mcp.META_VERSION: "2026-07-28", mcp.META_CAPABILITIES: {}}
+    data = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "_meta": meta}}
+    )
+    core.says(data.replace("/", "\\/").encode())
+    assert desk.services["calc"].gets("tools/call")["params"]["_meta"] == meta
 
 
 def test_a_core_that_says_nothing_of_its_version_is_told_how_to_begin() -> None:

@@ -52,6 +52,7 @@ ODD: dict[str, str] = {
     "plain last": PLAIN.replace('{"name"', '{"_meta":{},"name"', 1),
     "key twice": PLAIN.replace('"_meta": {', f'"_meta": {{"{mcp.META_VERSION}":"2020-01-01",'),
     "written otherwise": PLAIN.replace("protocolVersion", "protocolVersio\\u006e"),
+    "slashes escaped": PLAIN.replace("/", "\\/"),
     "goes on": json.dumps({"name": "add", "requestState": "mine", "_meta": META}),
     "goes on oddly": json.dumps({"name": "add", "requestState": 7, "_meta": META}),
     "answers": json.dumps({"name": "add", "inputResponses": {}, "_meta": META}),

@@ -21,9 +21,9 @@ def completed(peer: str) -> Message:
     return {"resultType": "complete", "_meta": {mcp.META_SERVER: info}, **text("3")}
 
 
-def suspended(**core: Any) -> tuple[Desk, Client, Service, Message, str, str]:
+def suspended(peer: mcp.Era = "legacy", **core: Any) -> tuple[Desk, Client, Service, Message, str, str]:
     """Return a desk with one suspended call, its state and the name of its one question."""
-    desk, client, calc = table("modern", "legacy", **core)
+    desk, client, calc = table("modern", peer, **core)
     client.calls()
     asked = calc.gets("tools/call")
     calc.asks("elicitation/create", {"message": "Name?"}, id="q")
@@ -122,8 +122,9 @@ def test_a_peer_may_ask_in_several_rounds() -> None:
     assert "expired" in core.gets_error()["message"]
 
 
-def test_an_answer_that_comes_while_the_core_is_away_waits_for_it() -> None:
-    desk, core, calc, asked, state, name = suspended()
+@pytest.mark.parametrize("peer", ["legacy", "modern"])
+def test_an_answer_that_comes_while_the_core_is_away_waits_for_it(peer: mcp.Era) -> None:
+    desk, core, calc, asked, state, name = suspended(peer)
     calc.answers(asked, text("anyway"))
     assert core.hears_nothing
     retries(core, state, {name: YES})
@@ -135,8 +136,9 @@ def test_an_answer_that_comes_while_the_core_is_away_waits_for_it() -> None:
     assert desk.host.timers == 0 or desk.exchange.is_watching
 
 
-def test_an_error_that_comes_while_the_core_is_away_waits_for_it() -> None:
-    desk, core, calc, asked, state, name = suspended()
+@pytest.mark.parametrize("peer", ["legacy", "modern"])
+def test_an_error_that_comes_while_the_core_is_away_waits_for_it(peer: mcp.Era) -> None:
+    desk, core, calc, asked, state, name = suspended(peer)
     calc.says({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -5, "message": "no"}})
     retries(core, state, {name: YES})
 

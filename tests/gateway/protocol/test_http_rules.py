@@ -362,6 +362,13 @@ def test_a_marker_inside_a_value_does_not_change_the_era() -> None:
     assert isinstance(judge(request(_meta=legacy_meta), **OLD), rules.Deliver)
 
 
+def test_a_marker_with_escaped_slashes_is_one() -> None:
+    body = json.dumps(modern()).replace("/", "\\/").encode()
+    assert isinstance(judge(body, **NEW), rules.Alone)
+    assert refused(judge(body))[:2] == (400, -32020), "as without a header that names the version"
+    assert refused(judge(modern()))[:2] == (400, -32020)
+
+
 # The status of an answer
 
 
