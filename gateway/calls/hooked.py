@@ -111,7 +111,7 @@ class Hooked:
 
     def changed(self, peer: Peer | None = None, *, anew: bool = False) -> None:
         """What an extension registers is something else now; `anew` where it was started again."""
-        self._lines = self.way = None
+        self._look_again()
         if peer is not None:
             self._settled.add(peer.name)
             if anew:
@@ -123,6 +123,13 @@ class Hooked:
         for sentence in offered.sentences(self._registered(), has_pi_core=has_pi_core):
             self._notice(sentence)
         self._tell_offers()
+
+    def _look_again(self) -> None:
+        """Who has hooks may be others. Questions that are open keep the timer of their way, and end it."""
+        self._lines = None
+        if self.way is not None and not self.way.open:
+            self.way.close()
+        self.way = None
 
     def reconfigured(self, replaced: set[str]) -> None:
         """The session goes on by another configuration, with new connections in the place of those `replaced`."""
@@ -405,7 +412,7 @@ class Hooked:
         if unsettled:
             yield Settle([_of(seat, self._session, request) for seat in unsettled])
             self._settled.update(seat.name for seat in unsettled)
-            self._lines = self.way = None
+            self._look_again()
             self._session.choose_way()
 
     def _settled_for(self, request: Request, call: Call, asked: events.Event) -> None:

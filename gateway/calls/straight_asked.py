@@ -115,8 +115,13 @@ class Way:
                 return
             one.late()
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether a timer is set."""
+        return self._timer is not None
+
     def close(self) -> None:
-        """The session ends: no timer is to outlive it."""
+        """The session ends, or hooks are others: no timer is to outlive that."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -276,3 +276,19 @@ def test_one_timer_is_there_for_all_questions_and_none_once_the_session_has_ende
     assert way.open == {}
     table.core.receiver.closed(None)
     assert hooks[0].call is None
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_way_that_is_replaced_leaves_no_timer_unless_a_question_of_it_is_open(*, is_open: bool) -> None:
+    table = Table(is_straight=True)
+    hooks = table.desk.exchange.sessions[0].hooks
+    for one in [CALL, DONE] if is_open else [CALL, decided("none"), DONE]:
+        table.play(*one)
+    before = hooks.way
+    assert before is not None
+    table.play("registers", 0, "tool_call")
+    assert hooks.way is not before
+    assert before.is_watched is is_open
+    table.desk.passes(1)
+    assert not before.is_watched
+    assert not before.open
