@@ -159,6 +159,8 @@ class Hooked:
                 else:
                     found.append(seat)
         self.is_settled = not found
+        if self.is_settled:
+            self._session.choose_way()
         return found
 
     def _rules(self) -> Rules:

@@ -131,7 +131,8 @@ class Session:
             _ = self.hooks
         hooked = self.hooked
         self.sole = next(iter(self.seats.values())) if self.plain else None
-        self.is_straight = hooked is None or (self.plain and not hooked.minds_calls)
+        # Past several peers, nobody is known not to come before a call has been there to wait for them.
+        self.is_straight = hooked is None or ((self.plain or hooked.is_settled) and not hooked.minds_calls)
         self.answers_straight = hooked is None or not hooked.minds_results
         self.same = "same" if self.answers_straight and self.results is None else "checked"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.calls import straight
+from gateway.calls.session import Session
 from gateway.config.model import CatalogConfig
 from tests.gateway.calls.hook_kit import Extension, HookDesk
 from tests.gateway.calls.kit import Client, Desk, Service
@@ -55,6 +57,8 @@ def play(
     session = desk.exchange.sessions[0]
     session.answers_straight = is_straight
     session.is_straight &= is_straight
+    if not is_straight:
+        keep_the_way(session)
     if session.hooked is not None or session.results is not None:
         core.asks("tools/list", id=90)
     if session.hooked is not None:
@@ -65,6 +69,11 @@ def play(
     ends = core.link.is_closed, [wire.link.is_closed for wire in service.wires]
     sent = core.link.raw, core.link.stamps
     return desk.tap.frames, sent, [wire.link.raw for wire in service.wires], ends
+
+
+def keep_the_way(session: Session) -> None:
+    """Have calls go the way that they go now, whatever becomes known of hooks."""
+    vars(session)["choose_way"] = lambda: None
 
 
 def perform(desk: Desk, core: Client, what: str, which: Any, how: str) -> None:
@@ -165,6 +174,22 @@ def test_both_ways_are_the_same_beside_an_extension_that_is_asked_or_not(
     assert ways[0] == ways[1]
 
 
+def test_plain_calls_go_straight_beside_an_extension_once_nobody_is_left_to_be_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for event, way in (("turn_end", [False, True, True]), ("tool_call", [False] * 3)):
+        desk = beside_an_extension(event)
+        core = desk.core()
+        core.asks("tools/list", id=90)
+        went = calls_that_go(monkeypatch)
+        for number in range(2):
+            core.calls("add", id=number)
+            perform(desk, core, "answer", 0, "result")
+        taken = core.receiver.together([msgspec.json.encode(asked(number, "add")) for number in (7, 8)])
+        assert [*went, taken == 2] == way, event
+        monkeypatch.undo()
+
+
 def with_promises(mode: Any) -> Desk:
     """A tool with an output schema, whose results are looked at."""
     service = Service(tools=[{"name": "add", "outputSchema": SCHEMA}])
@@ -259,18 +284,24 @@ def test_a_result_that_keeps_its_promise_comes_straight_and_one_that_does_not_go
     assert came == [True, False, True]
 
 
+def calls_that_go(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each call from now on goes straight, as it is made."""
+    went: list[bool] = []
+    true_way = straight.goes_straight
+
+    def watch(*arguments: Any) -> bool:
+        went.append(true_way(*arguments))
+        return went[-1]
+
+    monkeypatch.setattr("gateway.calls.session.goes_straight", watch)
+    return went
+
+
 def test_a_plain_call_does_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk()
     core = desk.core()
     core.calls(id=1)
-    went: list[bool] = []
-    true_way = straight.goes_straight
-
-    def watched(*arguments: Any) -> bool:
-        went.append(true_way(*arguments))
-        return went[-1]
-
-    monkeypatch.setattr("gateway.calls.session.goes_straight", watched)
+    went = calls_that_go(monkeypatch)
     core.calls(id=2)
     core.calls(id=3, progressToken="t")
     assert went == [True, False]

@@ -17,6 +17,7 @@ from gateway.config.peer import PeerConfig
 from tests.gateway.calls.host_kit import TableKeeper
 from tests.gateway.calls.kit import Client, Desk, Message, Service, text
 from tests.gateway.calls.test_golden_hooked import SCHEMA, SILENT, Guard, answer_of
+from tests.gateway.calls.test_straight import keep_the_way
 
 Results: TypeAlias = Literal["off", "flag"]
 CHANGED: Any = {"result": {"input": {"a": 2, "b": "é\n"}}}
@@ -92,6 +93,9 @@ class Table:
         self.core: Client = desk.core()
         session = desk.exchange.sessions[0]
         session.hooks.may_go_straight = session.answers_straight = is_straight
+        if not is_straight:
+            session.is_straight = False
+            keep_the_way(session)
         self.core.asks("tools/list", id=90)
         # Before a first call nobody knows that there is nobody left to be waited for.
         for one in (("call", 80, "add"), decided("none"), DONE):

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.calls import straight
 from gateway.config.model import CatalogConfig, LimitsConfig
 from gateway.config.peer import PeerConfig, PeerLimits, ToolsConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import MODERN, Client, Desk, Service
-from tests.gateway.calls.test_straight import answered
+from tests.gateway.calls.test_straight import answered, calls_that_go
 
 NAMES = ["add", "mul", "find", "calc__add", "data__add", "calc__mul", "short", "no such", ""]
 """`add` is offered by both, so that each is told with its peer's name before it; `find` is told as `short`."""
@@ -230,26 +229,13 @@ def test_calls_that_come_together_are_as_many_as_there_is_room_for(names: list[s
     assert ways[0] == ways[1]
 
 
-def watched(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each call from now on goes straight, as it is made."""
-    went: list[bool] = []
-    true_way = straight.goes_straight
-
-    def watch(*arguments: Any) -> bool:
-        went.append(true_way(*arguments))
-        return went[-1]
-
-    monkeypatch.setattr("gateway.calls.session.goes_straight", watch)
-    return went
-
-
 def test_a_name_that_was_told_goes_straight_to_its_peer_under_the_peers_own_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     desk = two()
     core = desk.core()
     core.asks("tools/list", id=90)
-    went = watched(monkeypatch)
+    went = calls_that_go(monkeypatch)
     for number, called in enumerate(["mul", "data__add", "short", "add", "find"]):
         core.says(asked(number, called))
     assert went == [True, True, True, False, False]
@@ -265,7 +251,7 @@ def test_a_name_that_was_told_goes_straight_to_its_peer_under_the_peers_own_name
 def test_a_name_goes_the_long_way_while_it_is_not_known_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = two()
     core = desk.core()
-    went = watched(monkeypatch)
+    went = calls_that_go(monkeypatch)
     core.says(asked(1, "mul"))
     core.asks("tools/list", id=90)
     core.says(asked(2, "mul"))
