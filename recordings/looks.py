@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from recordings.segment import digest_of
+
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -52,13 +54,20 @@ class Looks:
         self._thread: ThreadPoolExecutor | None = None
 
     def begin(self, body: bytes, then: Callable[[], None]) -> None:
-        """Look at a body, and call `then` in the thread when that is done, whatever comes of it."""
-        if self._thread is None:
-            # For who has long bodies alone: nothing of it is loaded at a start.
-            from concurrent.futures import ThreadPoolExecutor
+        """Look at a body, and call `then` when that is done, in the thread; or at once, where there can be none."""
+        try:
+            if self._thread is None:
+                # For who has long bodies alone: nothing of it is loaded at a start.
+                from concurrent.futures import ThreadPoolExecutor
 
-            self._thread = ThreadPoolExecutor(1, "tieline-look")
-        self._thread.submit(self._look, body, then)
+                self._thread = ThreadPoolExecutor(1, "tieline-look")
+            self._thread.submit(self._look, body, then)
+        except (ImportError, OSError, RuntimeError):
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                # It never began: nobody else waits for it, and who waits now is not to be told twice.
+                thread.shutdown(wait=False, cancel_futures=True)
+            then()
 
     def end(self, body: bytes) -> None:
         """Forget what was found of a body: it has been passed on, or never will be."""
@@ -72,11 +81,9 @@ class Looks:
         return kept[1]
 
     def _look(self, body: bytes, then: Callable[[], None]) -> None:
-        from hashlib import sha256
-
         try:
             generation = self._redactor.generation
             suspected = self._redactor.suspects(body)
-            self._seen[id(body)] = body, Seen(sha256(body).hexdigest(), generation, suspected)
+            self._seen[id(body)] = body, Seen(digest_of(body), generation, suspected)
         finally:
             then()

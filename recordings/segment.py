@@ -15,7 +15,7 @@ import google_crc32c
 import msgspec
 from msgspec import field
 
-from recordings.errors import DamagedError
+from recordings.errors import DamagedError, WriteRefusedError
 from recordings.frame import BLOB_BYTES, NO_BODY, Blob, Frame
 from recordings.late import late_decoder
 from recordings.tokens import is_json
@@ -71,10 +71,8 @@ def part(frame: Frame) -> tuple[Frame, bytes | None]:
     body = frame.body
     if memoryview(body).nbytes < BLOB_BYTES:
         return frame, None
-    from hashlib import sha256
-
     data = bytes(body)
-    blob = Blob(hash=sha256(data).hexdigest(), len=len(data), enc="raw" if frame.kind == "raw" else "json")
+    blob = Blob(hash=digest_of(data), len=len(data), enc="raw" if frame.kind == "raw" else "json")
     return msgspec.structs.replace(frame, body=NO_BODY, blob=blob), data
 
 
@@ -96,6 +94,17 @@ def line_of(frame: Frame) -> bytes:
 def line_from(payload: bytes) -> bytes:
     """The line of a frame that is encoded: `payload` is its JSON object."""
     return b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload))
+
+
+def digest_of(body: bytes) -> str:
+    """The SHA-256 of a body of blob size, in hex. Raises `WriteRefusedError` where nothing can be loaded that finds it
+    out."""
+    try:
+        # For who has long bodies alone: OpenSSL comes with it.
+        from hashlib import sha256
+    except (ImportError, OSError) as error:
+        raise WriteRefusedError(f"the recording cannot be written: {error}") from error
+    return sha256(body).hexdigest()
 
 
 def beside(start: bytes, digest: str, size: int) -> bytes:

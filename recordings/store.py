@@ -21,7 +21,18 @@ from recordings.beside import Blobs, HeaderFile, Reserve
 from recordings.errors import RecordingError, WriteRefusedError
 from recordings.frame import BLOB_BYTES, Frame
 from recordings.header import Header
-from recordings.segment import Chain, beside, crc32c, frame_of, hole, line_of, part, settle, through
+from recordings.segment import (
+    Chain,
+    beside,
+    crc32c,
+    digest_of,
+    frame_of,
+    hole,
+    line_of,
+    part,
+    settle,
+    through,
+)
 from recordings.syncing import Syncer
 
 if TYPE_CHECKING:
@@ -234,12 +245,7 @@ class Recorder:
                 or (not is_harmless and redactor.suspects(start + b"}"))
             )
         ):
-            if seen is not None:
-                digest = seen.digest
-            else:
-                from hashlib import sha256
-
-                digest = sha256(body).hexdigest()
+            digest = seen.digest if seen is not None else digest_of(body)
             if self._put_beside(beside(start, digest, len(body)), digest, body, seq, at):
                 return redactor is not None
         self.append(msgspec.structs.replace(frame_of(start + b"}"), body=msgspec.Raw(body)), is_known=True)
@@ -429,7 +435,10 @@ class Recorder:
             return
         if self._size + self._blobs.written_bytes >= QUICK_FROM_BYTES:
             self._quickened = redactor.generation
-            threading.Thread(target=_quicken, args=(redactor,), name="tieline-quicken", daemon=True).start()
+            with contextlib.suppress(RuntimeError):  # no more threads: it stays as it is
+                threading.Thread(
+                    target=_quicken, args=(redactor,), name="tieline-quicken", daemon=True
+                ).start()
 
     # Trouble
 

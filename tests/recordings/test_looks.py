@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 
 import pytest
@@ -55,6 +56,34 @@ def test_whoever_waits_for_a_look_that_fails_is_told_all_the_same() -> None:
             raise ValueError(data)
 
     looks = Looks(Blind(b"k" * 32))
+    body = b"{}"
+    looked(looks, body)
+    assert looks.seen(body) is None
+
+
+def test_where_no_thread_can_be_begun_whoever_waits_is_told_at_once_and_the_next_look_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    looks = Looks(Redactor(b"k" * 32))
+    body, told = b"{}", list[str]()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        looks.begin(body, lambda: told.append("first"))
+    assert told == ["first"]
+    assert looks.seen(body) is None
+    looked(looks, body)
+    assert looks.seen(body) is not None
+    assert told == ["first"]
+
+
+def test_whoever_waits_is_told_also_where_what_hashes_cannot_be_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "hashlib", None)
+    looks = Looks(Redactor(b"k" * 32))
     body = b"{}"
     looked(looks, body)
     assert looks.seen(body) is None
