@@ -8,8 +8,10 @@ they go by pipes, and nothing is kept. What is compiled, and how, is `scanner.py
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -18,6 +20,8 @@ from recordings.scanner import written
 PATIENCE_S = 30.0
 NICE = 10
 """It is in no hurry: whoever waits for an answer comes first."""
+
+_PR_SET_PDEATHSIG = 1
 
 
 def compiled(patterns: Sequence[bytes]) -> bytes | None:
@@ -38,10 +42,20 @@ def compiled(patterns: Sequence[bytes]) -> bytes | None:
 
 def main() -> int:
     """Compile what is read."""
+    _end_with_parent()
     os.nice(NICE)
     patterns = [pattern.encode("latin-1") for pattern in json.load(sys.stdin)]
     sys.stdout.buffer.write(written(patterns))
     return 0
+
+
+def _end_with_parent() -> None:
+    """Leave no process behind when whoever waits for this one is killed, or has waited long enough."""
+    import ctypes
+
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    with contextlib.suppress(AttributeError, OSError):  # other systems have no such call
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import select
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +23,7 @@ from recordings.names import STEMS
 from recordings.patterns import SHAPES, prefilter
 from recordings.redaction import Redactor
 from recordings.scanner import alike_in_both
-from recordings.store import QUICK_FROM_BYTES, Recorder
+from recordings.store import QUICK_FROM_BYTES, Recorder, open_recording
 from tests.recordings.recording_kit import SECRET_KEY, frame
 
 pytest.importorskip("hyperscan", reason="there are wheels of it for Linux on x86-64 alone")
@@ -239,6 +243,50 @@ def test_a_process_that_cannot_compile_says_so(monkeypatch: pytest.MonkeyPatch) 
     assert scanning.compiled([b"("]) is None
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert scanning.compiled([b"a"]) is None
+
+
+def test_a_process_that_compiles_ends_with_whoever_asked_for_it() -> None:
+    told, tell = os.pipe()
+    hear, said = os.pipe()
+    asks = (
+        "import subprocess, sys\n"
+        "program = [sys.executable, '-P', '-m', 'recordings.scanning']\n"
+        f"one = subprocess.Popen(program, stdin={told}, stdout={said})\n"
+        "print(one.pid, flush=True)\n"
+        "one.wait()"
+    )
+    asking = subprocess.Popen([sys.executable, "-c", asks], pass_fds=(told, said), stdout=subprocess.PIPE)
+    os.close(told)
+    os.close(said)
+    try:
+        assert asking.stdout is not None
+        pid = int(asking.stdout.readline())
+        begun = min(os.getpriority(os.PRIO_PROCESS, 0) + scanning.NICE, 19)
+        until = time.monotonic() + 20
+        while os.getpriority(os.PRIO_PROCESS, pid) != begun and time.monotonic() < until:
+            time.sleep(0.01)
+        asking.kill()
+        ended, _, _ = select.select([hear], [], [], 20)
+        assert ended
+        assert os.read(hear, 1) == b""
+    finally:
+        asking.kill()
+        asking.communicate()
+        os.close(tell)
+        os.close(hear)
+
+
+def test_a_recording_goes_on_where_no_thread_can_be_begun_to_make_it_quick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with Recorder(tmp_path / "r", redactor=Redactor(SECRET_KEY), durability="os") as recorder:
+        for seq in range(3):
+            recorder.append(frame(seq, b'{"text":"%b%d"}' % (b"x" * QUICK_FROM_BYTES, seq)))
+    assert open_recording(tmp_path / "r").frames == 3
 
 
 def test_one_thread_looks_at_a_time_and_another_has_to_ask_re2(monkeypatch: pytest.MonkeyPatch) -> None:
