@@ -30,6 +30,7 @@ from gateway.protocol import mcp
 from gateway.runtime.connection import Connection
 from gateway.runtime.peer_news import PeerNews
 from gateway.runtime.redactor import make_redactor
+from gateway.runtime.refusing import RefusingTap  # needed where files can no longer be opened, also this one
 from gateway.runtime.spawning import spec_of
 from gateway.runtime.tap import NullTap, RecordingTap
 from gateway.runtime.warm import Warm
@@ -288,8 +289,6 @@ class World:
             elif self.config.record.on_write_error == "serve":
                 tap = NullTap(on_close=ended)
             else:
-                from gateway.runtime.refusing import RefusingTap
-
                 tap = RefusingTap(on_close=ended)
         if observer is None:
             return tap

@@ -270,7 +270,7 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         # What writes source and has it compiled, for each class: the start defines structs.
         "dataclasses",
         # What is refused, not shown to a person, or not there at all in most sessions.
-        "gateway.calls.turned_away", "gateway.runtime.refusing", "gateway.calls.declared", "unicodedata",
+        "gateway.calls.turned_away", "gateway.calls.declared", "unicodedata",
         "gateway.protocol.canonical", "gateway.calls.ports", "gateway.sessions.files",
         # Mistakes, reloads, and what is told of them.
         "difflib", "gateway.config.lines", "tomllib", "gateway.runtime.control",
