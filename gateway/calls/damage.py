@@ -27,6 +27,8 @@ MOST_JUNK = 1000
 class Damage:
     """The record of one peer's failings."""
 
+    __slots__ = ("_junk", "_peer", "_silent_until", "in_a_row", "silence")
+
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._junk = 0

@@ -22,6 +22,8 @@ TELL_S = 1.0
 class Flood:
     """The budget of one peer."""
 
+    __slots__ = ("_dropped", "_held", "_peer", "_tokens", "_tokens_at")
+
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._tokens = float(FLOOD_BURST)

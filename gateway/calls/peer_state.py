@@ -77,6 +77,16 @@ class Client(msgspec.Struct, frozen=True):
 class Peer:
     """One connection to one extension service, over any number of lives. Implements `Receiver`."""
 
+    # An object with more than thirty attributes and no slots holds a table of them: 1.6 KB for each peer.
+    __slots__ = (
+        "__weakref__", "_early", "_next_id", "_settled", "asks", "calls", "capabilities", "client",
+        "config", "damage", "delivered", "era", "errors", "facts", "fault", "flood", "hops", "host",
+        "info", "is_full", "is_plain", "last_fault", "level", "life", "likely", "limit", "link",
+        "lives", "may_renew", "most_depth", "name", "next_life", "on_left", "pending", "plain",
+        "refusal", "registered", "sessions", "shakes", "state", "timeout_ns", "version", "waiting",
+        "wants",
+    )  # fmt: skip
+
     def __init__(self, name: str, config: PeerConfig, host: Host, *, client: Client, limit: int) -> None:
         self.name = name
         self.config = config

@@ -83,6 +83,11 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 class RestartMachine:
     """Decides about the lives of one peer."""
 
+    __slots__ = (
+        "_start_after_stop", "_started_ns", "_times_opened", "failures", "half_open", "life", "policy",
+        "state", "wake_at_ns",
+    )  # fmt: skip
+
     def __init__(self, policy: RestartPolicy | None = None) -> None:
         self.policy = policy or RestartPolicy()
         self.state: State = "idle"

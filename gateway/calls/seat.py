@@ -33,6 +33,8 @@ SPARE_S = 60.0
 class Queue(Peer):
     """Calls that wait for a connection of their own, in their order. It is never connected itself."""
 
+    __slots__ = ()
+
     def start(self) -> None:
         """Nothing: its calls go on when one at a connection has ended."""
 
@@ -61,6 +63,11 @@ class Queue(Peer):
 
 class Seat:
     """A place at a session's peer table: one configured peer, and the connections to it."""
+
+    __slots__ = (
+        "_exchange", "_is_placing", "_is_shared", "_lives", "_queues", "_spares", "_timer", "config",
+        "name", "peers",
+    )  # fmt: skip
 
     def __init__(self, exchange: Exchange, name: str, config: PeerConfig, shared: Peer | None) -> None:
         self._exchange = exchange

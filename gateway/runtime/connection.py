@@ -41,14 +41,18 @@ STALL_S = 30.0
 class Life:
     """The receiver of one life: passes messages straight to the peer, and its end to the connection."""
 
+    __slots__ = (
+        "_connection", "_peer", "answered", "early", "is_over", "is_told", "link", "message", "process",
+        "stderr_left", "stderr_lost", "together",
+    )  # fmt: skip
+
     def __init__(self, connection: Connection, peer: Peer) -> None:
         self.message = peer.message
         self.together = peer.together
-        self.stray = peer.stray
-        self.failed = peer.failed
-        self.writable = peer.writable
         self.answered = peer.hook_answered
         self._connection = connection
+        self._peer: Peer | None = peer
+        """Whose life it is; None once nothing of it is passed on any more."""
         self.process: PeerProcess | None = None
         self.link: Link | None = None
         self.is_told = False
@@ -61,8 +65,24 @@ class Life:
 
     def mute(self) -> None:
         """Pass on nothing more of this life: its peer's next one may have begun."""
-        self.message = self.stray = self.failed = self.writable = self.answered = _nothing
+        self.message = self.answered = _nothing
         self.together = len
+        self._peer = None
+
+    def stray(self, data: bytes, why: str, *, size: int) -> None:
+        """Bytes that are no message."""
+        if self._peer is not None:
+            self._peer.stray(data, why, size=size)
+
+    def failed(self, fault: TransportError) -> None:
+        """One request could not be carried (HTTP)."""
+        if self._peer is not None:
+            self._peer.failed(fault)
+
+    def writable(self, ready: bool) -> None:  # noqa: FBT001 - the receiver's interface
+        """The peer has stopped reading, or reads again."""
+        if self._peer is not None:
+            self._peer.writable(ready)
 
     def closed(self, fault: TransportError | None) -> None:
         """The transport has ended."""
@@ -85,12 +105,16 @@ class Life:
 class Connection:
     """Connects one peer, over all of its lives."""
 
+    __slots__ = (
+        "_cause", "_life", "_loop", "_machine", "_peer", "_process", "_tasks", "_timer", "_world",
+    )  # fmt: skip
+
     def __init__(self, world: World, peer: Peer) -> None:
         self._world = world
         self._peer = peer
         self._loop = asyncio.get_running_loop()
         self._life: Life | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: list[asyncio.Task[Any]] = []
         self._machine = RestartMachine()
         self._timer: asyncio.TimerHandle | None = None
         self._cause: Fault | None = None
@@ -141,8 +165,8 @@ class Connection:
 
     def _spawn_task(self, work: Any) -> None:
         task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
 
     async def _open(self) -> None:
         peer = self._peer

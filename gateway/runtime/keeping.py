@@ -107,6 +107,8 @@ def start_keeper(launch: Launch) -> Kept:
             pass_fds=(theirs.fileno(),), start_new_session=True,
         )  # fmt: skip
         os.set_blocking(ours.fileno(), False)
+        # A kilobyte of words that nobody reads any more.
+        keeper.args = ()
         return Kept(keeper, ours.detach())
 
 

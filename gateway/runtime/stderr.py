@@ -40,6 +40,12 @@ class StderrTap:
     was left out is counted in the next line that is passed on, or in a last one without data.
     """
 
+    __slots__ = (
+        "_descriptor", "_dropped_bytes", "_dropped_lines", "_is_held", "_loop", "_on_data", "_on_line",
+        "_open", "_partial", "_partial_size", "_refilled_at", "_resume", "_tail", "_tokens",
+        "_window_at", "_window_bytes", "total_bytes",
+    )  # fmt: skip
+
     def __init__(
         self,
         descriptor: int,

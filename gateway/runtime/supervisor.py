@@ -95,6 +95,8 @@ class StopReport(msgspec.Struct, frozen=True, kw_only=True):
 class _Moment:
     """Something that comes about once. `asyncio.Event` holds a queue from the beginning, and nobody may ever wait."""
 
+    __slots__ = ("_event", "is_here")
+
     def __init__(self) -> None:
         self.is_here = False
         self._event: asyncio.Event | None = None
@@ -112,6 +114,11 @@ class _Moment:
 
 class PeerProcess:
     """A running peer. Made by `start`; stays usable for questions after the process has ended."""
+
+    __slots__ = (
+        "__weakref__", "_exited", "_gone", "_limit", "_listener", "_loop", "_pipes", "_spec", "_stderr",
+        "_stopping", "_tether", "_timers", "close_stdin", "exit", "grace_s", "left", "mark",
+    )  # fmt: skip
 
     def __init__(self, spec: PeerSpec, listener: PeerListener) -> None:
         """Use `start`."""

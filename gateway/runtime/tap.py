@@ -38,6 +38,9 @@ _DECISION = b'{"seq":%d,"at":%d,%b,"re":%d,"parent":%d%b,"x":%b%d%b}'
 
 _BODY = b',"body":'
 _WAY = b',"way":'
+_ONCE = frozenset({"open", "ready", "spawn", "exit", "close", "restart"})
+_HANDSHAKE = frozenset({"initialize", "notifications/initialized", "server/discover"})
+"""Kinds and methods of frames of which a life of a peer has one: their words are not kept."""
 NEWLINE = 10
 
 encode = msgspec.json.Encoder().encode
@@ -64,6 +67,8 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
         if flags:
             tail += b',"flags":' + encode(flags)
         encoded = head, tail + _BODY, not self._suspects(b"{" + head + tail + b"}")
+        if kind in _ONCE or method in _HANDSHAKE:
+            return encoded
         if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
             self[alike] = encoded
         return encoded

@@ -64,6 +64,8 @@ class Tether(Protocol):
 class _Ending:
     """Calls back when a child of ours has ended, without reaping it."""
 
+    __slots__ = ("_callback", "_descriptor", "_loop", "_pid")
+
     def __init__(self, pid: int, callback: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._pid = pid
@@ -91,7 +93,16 @@ class _Ending:
 
 
 class KeptTether:
-    """A process under a keeper, which see."""
+    """A process under a keeper, which see.
+
+    The end of the keeper is watched for from when it has closed its end of the socket, and not before: a process that
+    has nothing to say costs one descriptor and one watch less.
+    """
+
+    __slots__ = (
+        "_buffer", "_control", "_ended", "_events", "_failed", "_keeper", "_left", "_loop", "_mark",
+        "_process", "started",
+    )  # fmt: skip
 
     def __init__(self, kept: Kept, mark: str, events: TetherEvents) -> None:
         """Take over a keeper that has been started; `started` tells how it went for the peer."""
@@ -107,7 +118,6 @@ class KeptTether:
         self._keeper = kept.keeper
         self._control: int | None = kept.control
         self._loop.add_reader(self._control, self._read)
-        _Ending(self._keeper.pid, self._keeper_ended)
 
     @property
     def pid(self) -> int:
@@ -130,6 +140,7 @@ class KeptTether:
             self._loop.remove_reader(self._control)
             os.close(self._control)
             self._control = None
+            _Ending(self._keeper.pid, self._keeper_ended)
 
     def _order(self, order: bytes) -> None:
         if self._control is not None:
@@ -172,8 +183,6 @@ class KeptTether:
                 pass
 
     def _keeper_ended(self) -> None:
-        self._read()
-        self.let_go()
         self._keeper.wait()
         if not self.started.done():
             ended = OSError(errno.ECHILD, f"its keeper ended ({self._keeper.returncode})")
