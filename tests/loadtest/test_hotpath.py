@@ -212,7 +212,7 @@ def test_what_is_counted_of_plain_calls_is_the_straight_way_once_each(era: Era) 
 def test_plain_calls_that_come_in_one_piece_go_together_and_so_do_their_answers(era: Era) -> None:
     counts = asyncio.run(hotpath.counted(32, 8, 300, core=era, peer=era))
     assert counts.entered["straight.py: go_together"] == counts.entered["straight.py: come_together"] == 4
-    assert counts.entered["store.py: Recorder.append_together"] == 8
+    assert counts.entered["quick_appending.py: QuickAppending.append_together"] == 8
     assert not counts.entered["straight.py: goes_straight"]
     assert not counts.entered["straight.py: comes_straight"]
 
@@ -228,7 +228,7 @@ def test_what_is_counted_of_calls_that_a_hook_is_asked_about_is_the_straight_way
         "straight.py: comes_straight",
     ):
         assert counts.entered[name] == 8, name
-    assert counts.entered["store.py: Recorder.append_both"] == 16
+    assert counts.entered["quick_appending.py: QuickAppending.append_both"] == 16
     assert not counts.entered["hook_run.py: Run._advance"]
 
 

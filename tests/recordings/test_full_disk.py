@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from recordings.appending import RETRY_NS
 from recordings.beside import Reserve
 from recordings.errors import WriteRefusedError
 from recordings.frame import Frame
-from recordings.store import RETRY_NS, Recorder, open_recording
+from recordings.store import Recorder, open_recording
 from tests.recordings.recording_kit import frame
 
 ROOT = Path(__file__).parents[2]

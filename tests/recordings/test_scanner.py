@@ -19,11 +19,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recordings import redaction, scanner, scanning
+from recordings.appending import QUICK_FROM_BYTES
 from recordings.names import STEMS
 from recordings.patterns import SHAPES, prefilter
 from recordings.redaction import Redactor
 from recordings.scanner import alike_in_both
-from recordings.store import QUICK_FROM_BYTES, Recorder, open_recording
+from recordings.store import Recorder, open_recording
 from tests.recordings.recording_kit import SECRET_KEY, frame
 
 pytest.importorskip("hyperscan", reason="there are wheels of it for Linux on x86-64 alone")
