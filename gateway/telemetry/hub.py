@@ -48,6 +48,9 @@ MOST_SPANS = 10_000
 """Spans that may wait to be sent."""
 MOST_LINE_BYTES = 16 * 1024 * 1024
 """Bytes of lines that may wait to be written, over all sessions."""
+READY_BYTES = 128 * 1024
+"""Bytes of lines that are handed to the thread without waiting for the pump's next flush. All lines of a quarter of a
+second are megabytes of a busy gateway, held twice while they are joined."""
 END_S = 3.0
 """How long the last spans and lines may take."""
 
@@ -78,6 +81,8 @@ class Telemetry:
         self._spans: list[ReadableSpan] = []
         self._lines: dict[str, list[bytes]] = {}
         self._bytes_in = 0
+        self._full_at = READY_BYTES
+        """Where `_bytes_in` stands when the lines that are ready are handed over."""
         self._bytes_out = 0
         """Bytes of lines that came, and that were written or lost; the thread alone counts the latter."""
         self.lines_dropped = 0
@@ -175,14 +180,21 @@ class Telemetry:
             self._lines[session].append(line)
         except KeyError:
             self._lines[session] = [line]
+        if self._bytes_in >= self._full_at:
+            self._flush_lines()
 
-    def _flush(self) -> None:
-        """Hand what is ready to the thread."""
+    def _flush_lines(self) -> None:
+        """Hand the lines that are ready to the thread."""
+        self._full_at = self._bytes_in + READY_BYTES
         if self.logs is not None:
             lines, self._lines = self._lines, {}
             for session, ready in lines.items():
                 if not self._aside.do(partial(self._append, self.logs, session, b"".join(ready))):
                     self._lines[session] = ready
+
+    def _flush(self) -> None:
+        """Hand what is ready to the thread."""
+        self._flush_lines()
         if self.otlp is None:
             return
         if self._spans and self._aside.do(partial(self._send, self.otlp, self._spans)):

@@ -21,8 +21,8 @@ from gateway.telemetry.facts import EVENT_HOOK, Facts, HostCall
 from recordings.frame import is_hop
 
 Side: TypeAlias = Literal["server", "client"]
-REMEMBERED = 4096
-"""How many ended operations and answers are kept, to be found by what refers to them late."""
+REMEMBERED = 1024
+"""How many ended operations are kept, to be found by what refers to them late: 0.7 KB each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

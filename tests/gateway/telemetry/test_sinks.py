@@ -13,7 +13,7 @@ import pytest
 
 from gateway.config.model import Config, TelemetryConfig
 from gateway.protocol.log import line
-from gateway.telemetry.hub import Telemetry
+from gateway.telemetry.hub import READY_BYTES, Telemetry
 from gateway.telemetry.logs import LogFiles, log_dir
 from gateway.telemetry.prometheus import PrometheusServer
 from recordings.redaction import Redactor
@@ -134,3 +134,32 @@ def test_lines_that_are_not_written_are_bounded_and_their_loss_is_said_once(
     assert (tmp_path / "log").stat().st_size == 10 * size
     assert [sentence for sentence in told if "are lost" in sentence] == told
     assert len(told) == 1
+
+
+def test_lines_of_a_busy_gateway_are_handed_over_in_small_pieces_before_the_pump_flushes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = list[int]()
+    written = entry()
+    size = len(line(written))
+    real = LogFiles.append
+
+    def seen(files: LogFiles, session: str, lines: bytes) -> None:
+        pieces.append(len(lines))
+        real(files, session, lines)
+
+    monkeypatch.setattr(LogFiles, "append", seen)
+    many = 5 * READY_BYTES // size
+
+    async def main() -> None:
+        config = Config(telemetry=TelemetryConfig(log_file=str(tmp_path / "log")))
+        telemetry = Telemetry(config, Redactor(b"k" * 32), tell=lambda _: None)
+        for _ in range(many):
+            telemetry.write("s", written)
+        await telemetry.close()
+
+    asyncio.run(main())
+
+    assert sum(pieces) == many * size == (tmp_path / "log").stat().st_size
+    assert len(pieces) == 5
+    assert max(pieces) < READY_BYTES + size
