@@ -81,8 +81,8 @@ class Telemetry:
         self._spans: list[ReadableSpan] = []
         self._lines: dict[str, list[bytes]] = {}
         self._bytes_in = 0
-        self._full_at = READY_BYTES
-        """Where `_bytes_in` stands when the lines that are ready are handed over."""
+        self._full_at = min(READY_BYTES, MOST_LINE_BYTES)
+        """Where `_bytes_in` stands when lines are to be handed over, or to be left out."""
         self._bytes_out = 0
         """Bytes of lines that came, and that were written or lost; the thread alone counts the latter."""
         self.lines_dropped = 0
@@ -171,21 +171,21 @@ class Telemetry:
 
     def write_line(self, session: str, line: bytes) -> None:
         """A line of the log is there."""
-        if self._bytes_in - self._bytes_out >= MOST_LINE_BYTES:
-            self.lines_dropped += 1
-            self._once("lines of the extension log are lost: it is not written as fast as they come")
-            return
+        if self._bytes_in >= self._full_at:
+            if self._bytes_in - self._bytes_out >= MOST_LINE_BYTES:
+                self.lines_dropped += 1
+                self._once("lines of the extension log are lost: it is not written as fast as they come")
+                return
+            self._flush_lines()
         self._bytes_in += len(line)
         try:
             self._lines[session].append(line)
         except KeyError:
             self._lines[session] = [line]
-        if self._bytes_in >= self._full_at:
-            self._flush_lines()
 
     def _flush_lines(self) -> None:
         """Hand the lines that are ready to the thread."""
-        self._full_at = self._bytes_in + READY_BYTES
+        self._full_at = min(self._bytes_in + READY_BYTES, self._bytes_out + MOST_LINE_BYTES)
         if self.logs is not None:
             lines, self._lines = self._lines, {}
             for session, ready in lines.items():
@@ -245,6 +245,7 @@ class Telemetry:
         self._spans = []
         self._lines = {}
         self._bytes_in = self._bytes_out
+        self._full_at = self._bytes_in + min(READY_BYTES, MOST_LINE_BYTES)
 
     async def close(self) -> None:
         """Tell of everything that has passed, and end. Takes a few seconds at most, whoever does not answer."""
