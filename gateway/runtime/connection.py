@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -250,10 +251,10 @@ class Connection:
         self._peer.unreachable(fault)
 
     def _retry(self, reason: str, *, final: bool = False) -> None:
-        from random import random
-
+        # Not `random`, which would have to be loaded first: what ended may have left no descriptors to do that with.
+        draw = int.from_bytes(os.urandom(6), "little") / (1 << 48)
         self._machine.policy = RestartPolicy.of(self._peer.config.restart)
-        change = self._machine.ended(self._world.now(), random(), reason=reason, final=final)
+        change = self._machine.ended(self._world.now(), draw, reason=reason, final=final)
         if change.changed and self._peer.sessions:
             self._peer.note("restart", {"state": change.state, **change.facts})
         if change.state == "backing_off":

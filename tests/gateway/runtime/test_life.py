@@ -1,10 +1,16 @@
 """One life of a peer: what it says reaches the peer, until its connection is hung up."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
+import asyncio
+import sys
 from typing import Any, cast
 
-from gateway.runtime.connection import Life
+import pytest
+
+from gateway.config.peer import PeerConfig
+from gateway.runtime.connection import Connection, Life
 
 
 class Heard:
@@ -37,3 +43,36 @@ def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
     assert life.together([b"after", b"after"]) == 2
 
     assert peer.heard == [(b"before",)]
+
+
+def test_a_peer_that_ends_is_to_be_started_again_also_where_nothing_can_be_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Unloadable:
+        """An import system without descriptors."""
+
+        def find_spec(self, *_: object) -> None:
+            raise OSError(24, "Too many open files")
+
+    class World:
+        news = None
+
+        def now(self) -> int:
+            return 0
+
+    class Peer(Heard):
+        config = PeerConfig(command=["true"])
+        sessions = ()
+
+    async def main() -> str:
+        connection = Connection(cast("Any", World()), cast("Any", Peer()))
+        connection._machine.start(0)
+        monkeypatch.delitem(sys.modules, "random", raising=False)
+        monkeypatch.setattr(sys, "meta_path", [Unloadable()])
+        connection._retry("it has ended")
+        state = connection._machine.state
+        if connection._timer is not None:
+            connection._timer.cancel()
+        return state
+
+    assert asyncio.run(main()) == "backing_off"
