@@ -25,8 +25,9 @@ from gateway.config.model import Config, PrometheusConfig, RecordConfig, Telemet
 from gateway.config.options import ServeOptions
 from gateway.config.peer import PeerConfig
 from gateway.hooks.record import SCHEMA
+from gateway.runtime.null_tap import NullTap
 from gateway.runtime.observed import ObservedTap
-from gateway.runtime.tap import NullTap, RecordingTap
+from gateway.runtime.tap import RecordingTap
 from gateway.serve import Gateway
 from gateway.telemetry.facts import EVENT_HOOK
 from gateway.telemetry.hub import Telemetry

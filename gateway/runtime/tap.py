@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from gateway.runtime.frame_words import BODY, Words, encode
 from recordings.errors import RecordingError
 from recordings.frame import BLOB_BYTES, LIFECYCLE, NO_BODY, Frame
 from recordings.header import PeerFacts
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 PLAIN_KINDS = frozenset(("request", "response", "error", "notification"))
 QUICK_KINDS = PLAIN_KINDS | {"hook", "policy"}
 """Kinds whose frames may be encoded without a `Frame`: their bodies are JSON, and they say no wall time."""
-MOST_WORDS = 4096
-LONGEST_WORD = 256
-"""Encoded names that are kept, and how long one may be; a peer that makes up more pays for each."""
 
 _REQUEST = b'{"seq":%d,"at":%d,%b,"id":%d,"after":%d%b%b}'
 _ANSWER = b'{"seq":%d,"at":%d,%b,"id":%d,"re":%d,"after":%d%b%b}'
@@ -36,114 +33,8 @@ _QUESTION = b'{"seq":%d,"at":%d,%b,"id":%d,"parent":%d%b%b}'
 _DECISION = b'{"seq":%d,"at":%d,%b,"re":%d,"parent":%d%b,"x":%b%d%b}'
 """The same of a question to a hook, and of the decision that is made of its answer."""
 
-_BODY = b',"body":'
 _WAY = b',"way":'
-_ONCE = frozenset({"open", "ready", "spawn", "exit", "close", "restart"})
-_HANDSHAKE = frozenset({"initialize", "notifications/initialized", "server/discover"})
-"""Kinds and methods of frames of which a life of a peer has one: their words are not kept."""
 NEWLINE = 10
-
-encode = msgspec.json.Encoder().encode
-
-
-class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
-    """What is alike in many frames, encoded once: the fields before those that differ, those behind, and whether none
-    of them can be a secret. By kind, peer, way, method, name and, where there are any, flags."""
-
-    def __init__(self, suspects: Callable[[bytes], bool]) -> None:
-        super().__init__()
-        self._suspects = suspects
-
-    def __missing__(self, alike: tuple[str, ...]) -> tuple[bytes, bytes, bool]:
-        kind, peer, way, method, name, *flags = alike
-        head = b'"kind":%b%b,"way":%b' % (
-            encode(kind),
-            b',"peer":' + encode(peer) if peer else b"",
-            encode(way),
-        )
-        tail = b',"method":' + encode(method) if method else b""
-        if name:
-            tail += b',"name":' + encode(name)
-        if flags:
-            tail += b',"flags":' + encode(flags)
-        encoded = head, tail + _BODY, not self._suspects(b"{" + head + tail + b"}")
-        if kind in _ONCE or method in _HANDSHAKE:
-            return encoded
-        if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
-            self[alike] = encoded
-        return encoded
-
-
-class NullTap:
-    """A tap of a session that is not recorded: numbers frames, and that is all."""
-
-    accepting = True
-    must_keep = False
-    counts_only = True
-    """What a frame says is not looked at."""
-    unsuspected = False
-    """Whether the redactor has looked at the body of the last plain frame and suspects nothing in it."""
-
-    def __init__(self, *, on_close: Callable[[], None] | None = None) -> None:
-        self.at = 0
-        self._seq = 0
-        self._on_close = on_close
-        self._start = time.monotonic_ns()
-
-    def now(self) -> int:
-        """Return monotonic nanoseconds since the session's start."""
-        return time.monotonic_ns() - self._start
-
-    def record(self, kind: str, way: str, body: bytes = b"", **_: Any) -> int:
-        """Number a frame."""
-        self.at = time.monotonic_ns() - self._start
-        self._seq += 1
-        return self._seq - 1
-
-    def plain(
-        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
-    ) -> int:  # fmt: skip
-        """Number a frame."""
-        return self.record(kind, way)
-
-    def together(
-        self, kind: str, way: str, after: int | None, method: str,
-        rows: Sequence[tuple[str, bytes, int, int | None, str]],
-    ) -> int:  # fmt: skip
-        """Number frames."""
-        first = self.record(kind, way)
-        if first >= 0:
-            self._seq += len(rows) - 1
-        return first
-
-    def asking(
-        self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
-        asked: str, question_id: int, event: str, question: bytes,
-    ) -> int:  # fmt: skip
-        """Number two frames."""
-        first = self.record("request", "core>")
-        if first >= 0:
-            self._seq += 1
-        return first
-
-    def deciding(
-        self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
-        patch: bytes, judged: int, form: Form, since: int,
-    ) -> int:  # fmt: skip
-        """Number two frames."""
-        first = self.record("response", "peer>")
-        if first >= 0:
-            self._seq += 1
-        return first
-
-    def met(self, peer: str, facts: PeerFacts) -> None:
-        """Write nothing of a peer."""
-
-    def close(self) -> None:
-        """Nothing is written any more than before."""
-        if self._on_close is not None:
-            self._on_close()
 
 
 class RecordingTap:
@@ -296,7 +187,7 @@ class RecordingTap:
         self.at = at = time.monotonic_ns() - self._start
         self._look_for_secrets()
         head, tail, is_harmless = self._words[kind, peer, way, method, name]
-        frame = b'{"seq":%d,"at":%d,%b%b%b' % (seq, at, head, _refs(id, re, after), tail[: -len(_BODY)])
+        frame = b'{"seq":%d,"at":%d,%b%b%b' % (seq, at, head, _refs(id, re, after), tail[: -len(BODY)])
         try:
             self.unsuspected = self._recorder.append_beside(
                 frame, body, seq, at, is_harmless=is_harmless and not isinstance(id, str)
@@ -332,7 +223,7 @@ class RecordingTap:
         if body:
             tail += body
         else:
-            tail = tail[: -len(_BODY)]
+            tail = tail[: -len(BODY)]
         if x is not None:
             tail += b',"x":' + encode(x)
         frame = b'{"seq":%d,"at":%d,%b%b%b}' % (seq, at, head, refs, tail)
@@ -443,7 +334,7 @@ class RecordingTap:
         first = _ANSWER % (seq, at, head, id, re, after, tail, body)
         head, tail, _ = words["hook", peer, "inside", "", event]
         second = _DECISION % (
-            seq + 1, at, head, re, judged, tail + patch if patch else tail[: -len(_BODY)],
+            seq + 1, at, head, re, judged, tail + patch if patch else tail[: -len(BODY)],
             form.head, at - since, form.tail,
         )  # fmt: skip
         append = self._append_both

@@ -28,11 +28,11 @@ from gateway.config.places import sessions_dir, state_dir, usual_roots
 from gateway.config.recorded import settings_of
 from gateway.protocol import mcp
 from gateway.runtime.connection import Connection
+from gateway.runtime.null_tap import NullTap, RefusingTap
 from gateway.runtime.peer_news import PeerNews
 from gateway.runtime.redactor import make_redactor
-from gateway.runtime.refusing import RefusingTap  # needed where files can no longer be opened, also this one
 from gateway.runtime.spawning import spec_of
-from gateway.runtime.tap import NullTap, RecordingTap
+from gateway.runtime.tap import RecordingTap
 from gateway.runtime.warm import Warm
 from recordings.errors import RecordingError
 from recordings.header import Header, PeerFacts

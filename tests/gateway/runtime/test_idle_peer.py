@@ -11,9 +11,9 @@ from gateway.calls.restart import RestartMachine
 from gateway.calls.seat import Queue, Seat
 from gateway.calls.wants import Wants
 from gateway.runtime.connection import Connection, Life
+from gateway.runtime.frame_words import Words
 from gateway.runtime.stderr import StderrTap
 from gateway.runtime.supervisor import PeerProcess
-from gateway.runtime.tap import Words
 from gateway.runtime.tether import KeptTether
 from transports.framing import LineFramer
 from transports.lines import LineLink

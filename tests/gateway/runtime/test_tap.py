@@ -15,8 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from gateway.runtime.refusing import RefusingTap
-from gateway.runtime.tap import LONGEST_WORD, NullTap, RecordingTap, Words
+from gateway.runtime.frame_words import LONGEST_WORD, Words
+from gateway.runtime.null_tap import NullTap, RefusingTap
+from gateway.runtime.tap import RecordingTap
 from recordings.frame import BLOB_BYTES, NO_BODY, Frame
 from recordings.looks import Looks
 from recordings.redaction import Redactor

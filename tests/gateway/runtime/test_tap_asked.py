@@ -11,9 +11,9 @@ import pytest
 from gateway.hooks.order import Hook
 from gateway.hooks.pipeline import Decision
 from gateway.hooks.record import Form
+from gateway.runtime.null_tap import NullTap, RefusingTap
 from gateway.runtime.observed import ObservedTap
-from gateway.runtime.refusing import RefusingTap
-from gateway.runtime.tap import NullTap, RecordingTap
+from gateway.runtime.tap import RecordingTap
 from recordings.frame import BLOB_BYTES
 from recordings.redaction import Redactor
 from recordings.store import Recorder, open_recording
