@@ -14,7 +14,8 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.concern import LISTEN
 from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
-from gateway.calls.straight import Reads, go_together, read_legacy, read_modern
+from gateway.calls.plain_params import Reads, read_legacy, read_modern
+from gateway.calls.straight import go_together
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Kind, Salvaged

@@ -16,9 +16,9 @@ import msgspec
 
 from gateway.calls.call import Call, Reply
 from gateway.calls.faults import bad_host_call, host_call_failed
+from gateway.calls.plain_params import LANE_MARK
 from gateway.calls.reading import lane_of
 from gateway.calls.session_events import after, before, instead
-from gateway.calls.straight import LANE_MARK
 from gateway.protocol.errors import Fault
 from gateway.sessions import format as session_format
 from gateway.sessions import ops

@@ -25,9 +25,10 @@ from gateway.calls.lookup import Lookups
 from gateway.calls.news import News
 from gateway.calls.peer_state import Peer
 from gateway.calls.pi import words
+from gateway.calls.plain_params import LANE_MARK
 from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
-from gateway.calls.straight import LANE_MARK, goes_straight
+from gateway.calls.straight import goes_straight
 from gateway.calls.subscribe import Subscriptions
 from gateway.calls.wording import worded
 from gateway.protocol import jsonrpc, mcp

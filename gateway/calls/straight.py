@@ -8,15 +8,15 @@ same bytes. What is looked for in a message is looked for by `find`: `in` takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.protocol import mcp
+from gateway.calls.plain_params import Plain, PlainModern
 from gateway.protocol.errors import unkept, unrecorded
-from gateway.protocol.jsonrpc import EMPTY, BadMessage, Envelope, LongAnswer, LongCall, scan
+from gateway.protocol.jsonrpc import BadMessage, Envelope, LongAnswer, LongCall, scan
 from transports.base import Stamp
 
 if TYPE_CHECKING:
@@ -24,37 +24,10 @@ if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
     from gateway.calls.seat import Seat
     from gateway.calls.session import Session
+    from gateway.protocol import mcp
     from transports.base import Id, Link
 
 NEWLINE = 10
-LANE_MARK = mcp.META_LANE.encode()
-
-
-class Plain(msgspec.Struct, gc=False):
-    """What has to be known of the params of a plain call: what is called, and whether more is said about the call."""
-
-    is_modern: ClassVar[bool] = False
-
-    name: str = ""
-    uri: str = ""
-    """Read as `mcp.Named` reads it: where it is no text, nothing is named."""
-    meta: msgspec.Raw = msgspec.field(name="_meta", default=EMPTY)
-
-
-class PlainModern(msgspec.Struct, gc=False):
-    """The same of a core of the modern era, each call of which says who makes it."""
-
-    is_modern: ClassVar[bool] = True
-
-    meta: mcp.MetaView = msgspec.field(name="_meta")
-    name: str = ""
-    uri: str = ""
-
-
-Reads: TypeAlias = Callable[[bytes, msgspec.Raw], Plain | PlainModern | None]
-
-_read_legacy = msgspec.json.Decoder(Plain).decode
-_read_modern = msgspec.json.Decoder(PlainModern).decode
 
 
 def _ready_at(seat: Seat, core: Core) -> Peer | None:
@@ -263,37 +236,6 @@ def send_long(link: Link, head: bytes, body: bytes, data: bytes) -> None:
 def under_name(params: bytes, name: str) -> bytes:
     """The params of a call under the name that its peer has for the tool."""
     return translate.with_members(bytes(params), {"name": name})
-
-
-def read_legacy(data: bytes, params: msgspec.Raw) -> Plain | None:
-    """The params of a call of the legacy era; None where they are no such, or say more about the call."""
-    try:
-        plain = _read_legacy(params)
-    except msgspec.DecodeError:
-        return None
-    if plain.meta and (data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0):
-        return None
-    return plain
-
-
-def read_modern(data: bytes, params: msgspec.Raw) -> PlainModern | None:
-    """The params of a call of the modern era; None where they would be refused, or say more about the call."""
-    try:
-        plain = _read_modern(params)
-    except msgspec.DecodeError:
-        return None
-    meta = plain.meta
-    if (
-        meta.token is not None
-        or meta.lane
-        or meta.version not in mcp.MODERN_VERSIONS
-        or not bytes(meta.capabilities).startswith(b"{")
-        # How admission tells the eras apart, and routing what goes on with another call.
-        or data.find(mcp.MODERN_MARK) < 0
-        or data.find(b'"requestState"') >= 0
-    ):
-        return None
-    return plain
 
 
 def _meet(core: Core, plain: Plain | PlainModern) -> None:

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw
 
 from gateway.calls.call import Call
+from gateway.calls.plain_params import LANE_MARK
 from gateway.calls.request import Request
-from gateway.calls.straight import LANE_MARK
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import Envelope
 

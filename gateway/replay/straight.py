@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from gateway.calls.call import Call
 from gateway.calls.core_state import Core
-from gateway.calls.straight import read_legacy, send_all, under_name
+from gateway.calls.plain_params import read_legacy
+from gateway.calls.straight import send_all, under_name
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import BadMessage, result_of, scan
 from gateway.replay.picks import Known, Picks, Plain
