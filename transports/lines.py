@@ -143,8 +143,8 @@ class LineLink(LineOutput):
             self._drained()
 
     def abort(self, fault: TransportError | None = None) -> None:
-        """End at once; what is queued is dropped. `Receiver.closed` follows on the next turn."""
-        self._loop.call_soon(self._end, fault)
+        """End at once; what is queued or held is dropped. `Receiver.closed` follows on the next turn."""
+        self._loop.call_soon(self._drop, fault)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -195,13 +195,18 @@ class LineLink(LineOutput):
         look.begin(message, then)
 
     def _let_go(self, message: bytes, look: Looking) -> None:
-        items, self._held = self._held, []
-        self._turn.tick += 1
         try:
-            self._take(items)
+            # It may have gone already: the link has ended, or this is told twice.
+            if self._held and self._held[0] is message:
+                self._pass_held()
         finally:
             look.end(message)
             self._read_again()
+
+    def _pass_held(self) -> None:
+        items, self._held = self._held, []
+        self._turn.tick += 1
+        self._take(items)
 
     def _read_again(self) -> None:
         if not (self._closed or self._eof or self._paused or self._held):
@@ -311,7 +316,14 @@ class LineLink(LineOutput):
             os.close(self._write_fd)
             self._write_fd = -1
 
+    def _drop(self, fault: TransportError | None) -> None:
+        self._held = []
+        self._end(fault)
+
     def _end(self, fault: TransportError | None) -> None:
+        if self._held and not self._closed:
+            # It came before the end, whether it has been looked at or not.
+            self._pass_held()
         if self._closed:
             return
         self._closed = self._is_mute = True

@@ -474,6 +474,46 @@ def test_a_message_that_is_looked_at_while_its_link_ends_is_not_passed_on() -> N
     run(main())
 
 
+def test_a_message_that_is_looked_at_when_its_link_is_closed_is_passed_on_before_the_end() -> None:
+    """A peer that has answered and exited has answered, however long the answer is looked at."""
+
+    async def main() -> None:
+        async with wire() as it:
+            look = it.link.look = Look()
+            grow_pipe(it.theirs_out, MIB)
+            it.say(b"a" * 70_000 + b"\nb\n")
+            await eventually(lambda: bool(look.then))
+            it.link.close()
+            await it.receiver.end()
+            assert [len(message) for message in it.receiver.messages] == [70_000, 1]
+            await looked(look)
+            await eventually(lambda: look.log == ["began a", "ended a"])
+            assert len(it.receiver.messages) == 2
+
+    run(main())
+
+
+def test_a_look_that_is_told_of_twice_lets_no_other_message_go() -> None:
+    async def main() -> None:
+        async with wire() as it:
+            look = it.link.look = Look()
+            grow_pipe(it.theirs_out, MIB)
+            it.say(b"a" * 70_000 + b"\n")
+            await eventually(lambda: bool(look.then))
+            then = look.then[0]
+            await looked(look)
+            await it.receiver.count(1)
+            it.say(b"b" * 70_000 + b"\n")
+            await eventually(lambda: bool(look.then))
+            then()
+            await eventually(lambda: look.log.count("ended a") == 2)
+            assert len(it.receiver.messages) == 1
+            await looked(look)
+            await it.receiver.count(2)
+
+    run(main())
+
+
 def test_the_end_of_input_behind_a_long_message_comes_after_it() -> None:
     async def main() -> None:
         async with wire() as it:
