@@ -271,6 +271,11 @@ class Catalog:
                     return peer
         return None
 
+    def offered_as(self, method: str, name: str) -> list[str]:
+        """Return the names under which what has this name at its peer is offered instead."""
+        offered = self._fresh(method).offered.items() if method in _NAMED else ()
+        return [called for called, item in offered if self._bare(item) == name]
+
     def _bare(self, item: Item) -> str:
         return self._peers[item.peer].tools.rename.get(item.original, item.original)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _Found: TypeAlias = tuple[Request, Callable[[], None]]
 """A request, and how it goes on."""
+_MOST_NAMED = 8
+"""Names that an error proposes."""
 
 
 class Lookups:
@@ -134,9 +136,20 @@ class Lookups:
         if filtered is not None:
             return filtered_out(filtered, name)
         what = mcp.LIST_METHODS[list_method].removesuffix("s")
-        down = [p for p in self._session.peers() if p.fault is not None]
-        advice = "; ".join(f"{p.name} is not there: {p.fault.message}" for p in down if p.fault)
         number = -32602 if what != "resource" else None
+        names = self._session.catalog.offered_as(list_method, name)
+        if names:
+            return Fault(
+                code="invalid_request",
+                message=f"No peer offers the {what} {name!r} under this name",
+                reason="unknown_name",
+                advice=f"Call it {' or '.join(f'`{called}`' for called in names[:_MOST_NAMED])}",
+                jsonrpc=number,
+            )
+        down = [p for p in self._session.peers() if p.fault is not None]
+        advice = "; ".join(
+            f"{p.name} is not there: {p.fault.message.removeprefix(f'{p.name}: ')}" for p in down if p.fault
+        )
         return Fault(
             code="io" if down else "invalid_request",
             message=f"No peer offers the {what} {name!r}",

@@ -154,6 +154,21 @@ def test_a_name_is_looked_up_where_nothing_was_listed_yet() -> None:
     assert (error["code"], error["data"]["reason"]) == (-32602, "unknown_name")
 
 
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_name_that_several_peers_have_is_answered_with_the_names_that_it_is_offered_under(
+    is_down: bool,
+) -> None:
+    c = Service(tools=["walk"])
+    c.is_down = is_down
+    desk = Desk({"a": Service(tools=["run"]), "b": Service(tools=["run"]), "c": c})
+    core = desk.core()
+    assert listed(core) == ["a__run", "b__run", *([] if is_down else ["walk"])]
+    core.calls("run")
+    error = core.gets_error()
+    assert (error["code"], error["data"]["reason"]) == (-32602, "unknown_name")
+    assert error["data"]["advice"] == "Call it `a__run` or `b__run`"
+
+
 def listed_at(service: Service, method: str = "tools/list") -> list[Message]:
     """Take the requests for a list that a silent peer has got."""
     return [message for message in service.wire.got if message["method"] == method]
