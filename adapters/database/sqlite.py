@@ -107,7 +107,9 @@ class SQLite:
         try:
             self._open()
         except sqlite3.Error as fault:
-            raise kit.ToolError("io", f"{path}: {fault}") from None
+            at = os.path.abspath(path)
+            why = "" if os.path.lexists(at) else f": there is no {at}"
+            raise kit.ToolError("io", f"{path}: {fault}{why}") from None
         self._worker = Worker(
             f"sqlite {os.path.basename(path)}",
             faults=(sqlite3.Error, sqlite3.Warning, OverflowError),

@@ -398,7 +398,7 @@ def test_several_databases_are_told_apart_by_name(shop: Path, tmp_path: Path) ->
         ("postgres://u:hunter2@h/d", "postgres"),
         ("sqlite://host/x.db", "no host"),
         ("sqlite://", "needs a path"),
-        ("sqlite:////nowhere/at/all.db", "unable to open"),
+        ("sqlite:////nowhere/at/all.db", "unable to open database file: there is no /nowhere/at/all.db"),
     ],
 )
 def test_a_wrong_url_says_what_is_wrong_and_repeats_no_password(given: str, words: str) -> None:
