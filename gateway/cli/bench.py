@@ -100,7 +100,7 @@ def register(app: typer.Typer) -> None:
         """Measure what the gateway adds to a call.
 
         Drives a direct connection and a gateway in turn, over every transport and with what costs something switched
-        on and off, and tells the difference. Takes less than two minutes. Interrupted, it tells what it has.
+        on and off, and tells the difference. Takes about two minutes. Interrupted, it tells what it has.
 
         Ends with 0 if everything was measured and held, 1 if not, 130 if it was interrupted.
         """
