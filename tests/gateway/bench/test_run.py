@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from gateway.bench import probes
+from gateway.bench.ending import interruptible
 from gateway.bench.matrix import PLANS, Plan, Scene, cell_of, scene
 from gateway.bench.results import Report
 from gateway.bench.run import Run
@@ -120,24 +122,38 @@ def heard() -> Generator[None]:
 @pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_ended_from_outside_prints_its_json_and_ends_what_it_started(
-    by: signal.Signals,
+    by: signal.Signals, tmp_path: Path
 ) -> None:
     process = subprocess.Popen(
         [*BENCH, "--quick", "--only", "stdio-stdio/300B/recording/64", "--json", "--no-pinned"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     started: list[psutil.Process] = []
     deadline = time.monotonic() + 40
     while not started and time.monotonic() < deadline:
         time.sleep(0.01)
         started = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(by)
+    for _ in range(3):
+        process.send_signal(by)
     out, err = process.communicate(timeout=40)
     assert process.returncode == INTERRUPTED, err
     assert json.loads(out)["is_complete"] is False
     assert b"interrupted: 0 figures" in err
     assert psutil.wait_procs(started, timeout=20)[1] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("heard")
+def test_only_the_first_signal_interrupts_and_what_was_heard_before_is_heard_again() -> None:
+    with interruptible():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize(
