@@ -39,8 +39,11 @@ class Syncer:
         if self.is_dirty:
             return
         self.is_dirty = True
-        self._start()
-        self._wake.set()
+        if self._start():
+            self._wake.set()
+        else:
+            # What is written next asks for it again.
+            self.is_dirty = False
 
     def now(self) -> None:
         """Sync in the calling thread. Raises what `sync` raises."""
@@ -59,9 +62,11 @@ class Syncer:
         if stopped:
             done.set_exception(RecordingError("the recording is closed", code="internal"))
             return done
-        self._start()
-        self._hurry.set()
-        self._wake.set()
+        if self._start():
+            self._hurry.set()
+            self._wake.set()
+        else:
+            self._turn(self._taken())
         return done
 
     def stop(self) -> None:
@@ -74,11 +79,22 @@ class Syncer:
         if thread is not None:
             thread.join()
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Have a thread, unless it is stopped; False where the system has none to give."""
         with self._lock:
             if self._thread is None and not self._stopped:
-                self._thread = threading.Thread(target=self._run, name="tieline-sync", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="tieline-sync", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    return False
+                self._thread = thread
+        return True
+
+    def _taken(self) -> list[Future[None]]:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        return waiting
 
     def _run(self) -> None:
         while True:
@@ -88,8 +104,9 @@ class Syncer:
                 self._hurry.wait(self._interval_s)
             self._hurry.clear()
             with self._lock:
-                waiting, self._waiting = self._waiting, []
                 stopped = self._stopped
+            # After that look: who comes in between is served now, and nobody comes once it is stopped.
+            waiting = self._taken()
             if waiting or not stopped:
                 self._turn(waiting)
             if stopped:
