@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class _Called(msgspec.Struct, gc=False):
     name: str
     arguments: Raw = Raw(b"{}")
+    uri: str = ""
+    """As `plain_params.Plain` has it."""
 
 
 _read = msgspec.json.Decoder(_Called)

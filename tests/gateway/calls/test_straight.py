@@ -21,7 +21,7 @@ from transports.base import Origin
 step = st.one_of(
     st.tuples(st.just("call"), st.sampled_from([1, 2, "1", ""]), st.sampled_from(["add", "no such", ""])),
     st.tuples(st.just("token"), st.sampled_from([1, 2, 3]), st.just("add")),
-    st.tuples(st.just("params"), st.sampled_from([4, 5]), st.sampled_from(["none", "list", "name"])),
+    st.tuples(st.just("params"), st.sampled_from([4, 5]), st.sampled_from(["none", "list", "name", "uri"])),
     st.tuples(
         st.just("crowd"),
         st.lists(st.sampled_from([1, 2, 3, 4, "1"]), min_size=1, max_size=5).map(tuple),
@@ -46,7 +46,12 @@ MORE: dict[str, dict[str, Any]] = {
     "failed": {"isError": True},
 }
 """What results have beside their content."""
-PARAMS: dict[str, Any] = {"none": None, "list": [1], "name": {"name": 7, "arguments": {}}}
+PARAMS: dict[str, Any] = {
+    "none": None,
+    "list": [1],
+    "name": {"name": 7, "arguments": {}},
+    "uri": {"name": "add", "uri": 7, "arguments": {}},
+}
 
 
 def play(
@@ -164,6 +169,7 @@ def beside_an_extension(event: str) -> Desk:
 @pytest.mark.parametrize("event", ["turn_end", "tool_call"])
 @settings(max_examples=100, deadline=None)
 @given(steps=st.lists(step, max_size=14), stamped=st.booleans())
+@example(steps=[("call", 1, "add"), ("params", 4, "uri"), ("call", 5, "add")], stamped=False)
 def test_both_ways_are_the_same_beside_an_extension_that_is_asked_or_not(
     event: str, steps: list[tuple[str, Any, str]], stamped: bool
 ) -> None:
