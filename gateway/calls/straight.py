@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NEWLINE = 10
 
 
-def _ready_at(seat: Seat, core: Core) -> Peer | None:
+def ready_at(seat: Seat, core: Core) -> Peer | None:
     """The one connection of a seat, where plain calls of a core go straight to it; None where not."""
     peers = seat.peers
     if len(peers) != 1:
@@ -70,7 +70,7 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
         if tool.original != name:
             name = tool.original
             params = under_name(params, name)
-    peer = _ready_at(seat, core)
+    peer = ready_at(seat, core)
     if peer is None or len(peer.pending) >= peer.limit:
         return False
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
@@ -115,7 +115,7 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
     rooms: dict[str, int] = {}
     peer = None
     if seat is not None:
-        peer = _ready_at(seat, core)
+        peer = ready_at(seat, core)
         room = min(room, peer.limit - len(peer.pending)) if peer is not None else 0
     fresh: _Fresh = {}
     for data in many[: max(room, 0)]:
@@ -136,7 +136,7 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
                 break
             whose = tool.peer
             if whose not in rooms:
-                peer = ready[whose] = _ready_at(session.seats[whose], core)
+                peer = ready[whose] = ready_at(session.seats[whose], core)
                 rooms[whose] = peer.limit - len(peer.pending) if peer is not None else 0
             left = rooms[whose] = rooms[whose] - 1
             if left < 0:

@@ -15,6 +15,7 @@ from msgspec import Raw
 from gateway.calls.call import Call
 from gateway.calls.plain_params import LANE_MARK
 from gateway.calls.request import Request
+from gateway.calls.straight import ready_at
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import Envelope
 
@@ -67,18 +68,8 @@ def goes_by_hooks(session: Session, hooked: Hooked, core: Core, data: bytes, env
     tool = session.catalog.direct.get(name)
     # Who is asked about a call is told its name as the peer has it.
     seat = session.seats.get(tool.peer) if tool is not None and tool.original == name else None
-    if seat is None or len(seat.peers) != 1 or seat.is_pi:
-        return False
-    peer = seat.peers[0]
-    link = peer.link
-    if (
-        peer.state != "ready"
-        or peer.era != "legacy"
-        or peer.is_full
-        or link is None
-        or link.stamped
-        or len(peer.pending) >= peer.limit
-    ):
+    peer = ready_at(seat, core) if seat is not None and not seat.is_pi else None
+    if peer is None or len(peer.pending) >= peer.limit:
         return False
     way = hooked.way
     if way is not None and way.asks(core, data, envelope, name, called.arguments, peer):

@@ -233,30 +233,32 @@ def test_what_is_counted_of_calls_that_a_hook_is_asked_about_is_the_straight_way
 
 
 def test_a_call_that_a_hook_is_asked_about_leaves_nothing_for_the_garbage_collector(tmp_path: Path) -> None:
-    async def main() -> int:
-        rig = Rig(tmp_path / "recording", hooks=["tool_call"])
-        await rig.greet()
-        left: list[int] = []
-        for number in range(1, 3 * CALLS + 1):
-            rig.core.put(asked(b"%d" % number) + b"\n")
-            await rig.settle()
-            rig.extensions[0].put(hotpath.ANSWER % (number, b"{}" if number % 2 else hotpath.CHANGED))
-            await rig.settle()
-            rig.peer.put(answered(number + 2) + b"\n")
-            await rig.settle()
-            assert rig.core.take().count(b"\n") == 1
-            if number % CALLS == 0:
-                left.append(gc.collect())
-        await rig.close()
-        return min(left)
+    async def answer(rig: Rig, number: int) -> None:
+        rig.extensions[0].put(hotpath.ANSWER % (number, b"{}" if number % 2 else hotpath.CHANGED))
+        await rig.settle()
+        rig.peer.put(answered(number + 2) + b"\n")
+        await rig.settle()
 
-    assert collected(main) < CALLS
+    assert left_by_calls(lambda: Rig(tmp_path / "recording", hooks=["tool_call"]), answer) < CALLS
 
 
 @pytest.mark.parametrize("http", [False, True])
 def test_a_plain_call_leaves_nothing_for_the_garbage_collector(http: bool, tmp_path: Path) -> None:
+    async def answer(rig: Rig, number: int) -> None:
+        rig.peer.put(answered(number + 1) + b"\n")
+        await rig.settle()
+
+    assert left_by_calls(lambda: Rig(tmp_path / "recording"), answer, http=http) < CALLS
+
+
+def left_by_calls(
+    make: Callable[[], Rig], answer: Callable[[Rig, int], Coroutine[Any, Any, None]], *, http: bool = False
+) -> int:
+    """How many objects calls leave to the collector. The least of several times so many: what is made once, and what
+    threads of other tests leave behind, is in one of them."""
+
     async def main() -> int:
-        rig = Rig(tmp_path / "recording")
+        rig = make()
         if http:
             await rig.serve_http()
         await rig.greet()
@@ -264,20 +266,13 @@ def test_a_plain_call_leaves_nothing_for_the_garbage_collector(http: bool, tmp_p
         for number in range(1, 3 * CALLS + 1):
             rig.core.put(asked(b"%d" % number) + b"\n")
             await rig.settle()
-            rig.peer.put(answered(number + 1) + b"\n")
-            await rig.settle()
+            await answer(rig, number)
             assert rig.core.take().count(b"\n") == 1
             if number % CALLS == 0:
                 left.append(gc.collect())
         await rig.close()
         return min(left)
 
-    assert collected(main) < CALLS
-
-
-def collected(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run it without a collection in between. It gives the least of several: what is made once, and what threads of
-    other tests leave behind, is in one of them."""
     gc.disable()
     try:
         return asyncio.run(main())
