@@ -92,12 +92,13 @@ async def counted(
     life: int = 1,
     tools: Sequence[bytes] = (b"echo",),
     called: Sequence[str] = ("echo",),
+    recorded: bool = True,
 ) -> Counts:
     """Play so many calls and count what they take; the first ones are not counted.
 
     `hooks` names the event of each extension; one that is asked about calls gives `answer`. `core` and
     `peer` are the eras of both ends, `life` is which life the peer is in. `tools` has the tool of each peer,
-    `called` the names that are called in turn.
+    `called` the names that are called in turn. `recorded` is whether there is a recording.
     """
     counts = Counts()
     inner = [call_of_era(size, core, name) for name in called]
@@ -107,7 +108,7 @@ async def counted(
     # What is made quick beside the calls would be quick after fewer of them.
     as_begun = mock.patch.object(appending, "QUICK_FROM_BYTES", 1 << 60)
     with timeless, as_begun, tempfile.TemporaryDirectory(prefix="tieline-hotpath-") as name:
-        rig = Rig(Path(name) / "recording", hooks, tools, core=core, peer=peer)
+        rig = Rig(Path(name) / "recording", hooks, tools, core=core, peer=peer, recorded=recorded)
         if http:
             await rig.serve_http()
         await rig.greet()
@@ -161,6 +162,7 @@ def main() -> int:
     parser.add_argument(
         "--prefixed", action="store_true", help="all offer the same, so that names have a prefix"
     )
+    parser.add_argument("--not-recorded", dest="recorded", action="store_false", help="there is no recording")
     parser.add_argument("--in-turn", action="store_true", help="every peer is called, one after the other")
     options = parser.parse_args()
     in_flight: int = 1 if options.http else options.in_flight
@@ -177,11 +179,12 @@ def main() -> int:
     counts = asyncio.run(
         counted(
             calls, in_flight, options.size, hooks, answer, http=options.http, core=core, peer=peer, life=life,
-            tools=tools, called=called,
+            tools=tools, called=called, recorded=options.recorded,
         )
     )  # fmt: skip
     past = f" past {options.peers} peers" if options.peers > 1 else ""
-    what = f"{options.size} B, {eras}{lives}{in_flight} in flight{past}"
+    kept = "" if options.recorded else "not recorded, "
+    what = f"{options.size} B, {kept}{eras}{lives}{in_flight} in flight{past}"
     print(
         f"{what}: {counts.codes.total() / calls:.0f} bytecodes a call, "
         f"{counts.calls.total() / calls:.0f} of them calls, {counts.entered.total() / calls:.0f} of those to us"

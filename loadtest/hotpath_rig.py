@@ -29,6 +29,7 @@ from gateway.protocol.mcp import LATEST_LEGACY, LATEST_MODERN, Era
 from gateway.replay.staged_calls import StagedCalls
 from gateway.runtime.host.session_keeper import NoKeeper
 from gateway.runtime.http_front import HttpFront
+from gateway.runtime.null_tap import NullTap
 from gateway.runtime.pi_link import PiLink
 from gateway.runtime.tap import RecordingTap
 from gateway.sessions.files import Beginning
@@ -154,7 +155,7 @@ class _Host:
     def connect(self, peer: Peer) -> None:
         peer.opened(self._rig.peer_link(peer))
 
-    def tap(self, hello: Hello) -> RecordingTap:
+    def tap(self, hello: Hello) -> RecordingTap | NullTap:
         del hello
         return self._rig.tap
 
@@ -197,9 +198,10 @@ class Rig:
         *,
         core: Era = "legacy",
         peer: Era = "legacy",
+        recorded: bool = True,
     ) -> None:
         """`hooks` names the event that each extension has a hook for, `tools` the tool that each peer offers; `core`
-        and `peer` are the eras of both ends."""
+        and `peer` are the eras of both ends, `recorded` is whether there is a recording."""
         self._core_era: Era = core
         self._peer_era: Era = peer
         self._tools = tools
@@ -207,10 +209,7 @@ class Rig:
         self.served: Peer
         """The first peer as the gateway has it, once it is connected."""
         self.redactor = Redactor(KEY, known=[SECRET])
-        self.recorder = Recorder(
-            directory, header=Header(session="rig"), redactor=self.redactor, durability="os"
-        )
-        self.tap = RecordingTap(self.recorder, on_refusal=_raise, on_close=lambda _: None, began=0)
+        self.tap = self._recording(directory) if recorded else NullTap()
         (from_core, to_gateway), (from_gateway, to_core) = os.pipe(), os.pipe()
         self.core: End | HttpEnd = End(from_gateway, to_gateway)
         self._hooks = {f"x{number}": event for number, event in enumerate(hooks)}
@@ -238,6 +237,10 @@ class Rig:
     def peer(self) -> End:
         """The first peer's end."""
         return self.peers["echo"]
+
+    def _recording(self, directory: Path) -> RecordingTap:
+        recorder = Recorder(directory, header=Header(session="rig"), redactor=self.redactor, durability="os")
+        return RecordingTap(recorder, on_refusal=_raise, on_close=lambda _: None, began=0)
 
     async def serve_http(self) -> None:
         """Have the core come over streamable HTTP, in place of its pipes."""
@@ -325,7 +328,8 @@ class Rig:
         self.core.close()
         if self._front is not None:
             await self._front.stop()
-        self.tap.end().close()
+        if isinstance(self.tap, RecordingTap):
+            self.tap.end().close()
         for end in (*self.peers.values(), *self.extensions):
             end.close()
 

@@ -48,8 +48,11 @@ class NullTap:
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
         after: int | None, method: str, name: str,
     ) -> int:  # fmt: skip
-        """Number a frame."""
-        return self.record(kind, way)
+        """Number a frame: as `record`, which it would cost half of all this to call."""
+        self.at = time.monotonic_ns() - self._start
+        seq = self._seq
+        self._seq = seq + 1
+        return seq
 
     def together(
         self, kind: str, way: str, after: int | None, method: str,
@@ -100,3 +103,10 @@ class RefusingTap(NullTap):
         del kind, way, body
         self.at = self.now()
         return -1
+
+    def plain(
+        self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
+        after: int | None, method: str, name: str,
+    ) -> int:  # fmt: skip
+        """Record nothing."""
+        return self.record(kind, way)

@@ -208,6 +208,14 @@ def test_what_is_counted_of_plain_calls_is_the_straight_way_once_each(era: Era) 
     assert counts.codes["straight.py: goes_straight"] > counts.calls["straight.py: goes_straight"] > 8
 
 
+def test_calls_that_are_not_recorded_are_counted_too() -> None:
+    counts = asyncio.run(hotpath.counted(8, 1, 300, recorded=False))
+    assert counts.entered["straight.py: goes_straight"] == counts.entered["straight.py: comes_straight"] == 8
+    assert counts.entered["null_tap.py: NullTap.plain"] == 16
+    assert not counts.entered["null_tap.py: NullTap.record"]
+    assert not counts.entered["tap.py: RecordingTap.plain"]
+
+
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_plain_calls_that_come_in_one_piece_go_together_and_so_do_their_answers(era: Era) -> None:
     counts = asyncio.run(hotpath.counted(32, 8, 300, core=era, peer=era))
