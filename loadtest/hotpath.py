@@ -22,8 +22,10 @@ from unittest import mock
 
 from gateway.bench.client import call_of, request
 from gateway.protocol.mcp import Era
+from loadtest.hotpath_replay import ReplayRig, record
 from loadtest.hotpath_rig import META, Rig
 from recordings import appending, segment
+from recordings.gate import Strength
 
 ROOT = Path(__file__).parents[1]
 OURS = tuple(str(ROOT / name) for name in ("gateway", "transports", "recordings"))
@@ -140,8 +142,51 @@ async def counted(
     return counts
 
 
-def main() -> int:
-    """Print the table."""
+async def counted_again(
+    calls: int,
+    in_flight: int,
+    size: int,
+    gate: Strength | None = None,
+    *,
+    core: Era = "legacy",
+    peer: Era = "legacy",
+    tools: Sequence[bytes] = (b"echo",),
+    called: Sequence[str] = ("echo",),
+    as_recorded: bool = False,
+    distinct: bool = False,
+) -> Counts:
+    """As `counted`, of the replay of a session that made the same calls, one after the other or `as_recorded`.
+
+    `gate` is what holds answers back, None what suits the recording. `distinct` calls have an argument each.
+    """
+    counts = Counts()
+    inner = [call_of_era(size, core, name) for name in called]
+    result = RESULT.replace(b"%b", b"x" * max(1, size - len(RESULT) - 4))
+    warm_up = WARM_UP - WARM_UP % in_flight
+    asked = [request(number, inner[number % len(inner)]) + b"\n" for number in range(1, warm_up + calls + 1)]
+    if distinct:
+        asked = [one.replace(b"x" * 8, b"%08d" % number, 1) for number, one in enumerate(asked)]
+    reads = [b"".join(asked[first : first + in_flight]) for first in range(0, len(asked), in_flight)]
+    with tempfile.TemporaryDirectory(prefix="tieline-hotpath-") as name:
+        path = Path(name) / "recording"
+        await record(path, reads if as_recorded else asked, result, tools, core, peer)
+        rig = ReplayRig(path, gate, core=core, lists=len(tools) > 1)
+        await rig.greet()
+        for number, read in enumerate(reads):
+            rig.core.put(read)
+            if number * in_flight >= warm_up:
+                sys.settrace(counts.enter)
+            await rig.settle()
+            sys.settrace(None)
+            if rig.core.take().count(b'"result"') != in_flight:
+                raise AssertionError("a call was not answered")
+        await rig.close()
+        if rig.reports[0].verdict != "same":
+            raise AssertionError(f"the replay is {rig.reports[0].verdict}")
+    return counts
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=300, help="bytes of a request and of an answer")
     parser.add_argument("--in-flight", type=int, default=1, help="calls that come in one piece")
@@ -164,6 +209,20 @@ def main() -> int:
     )
     parser.add_argument("--not-recorded", dest="recorded", action="store_false", help="there is no recording")
     parser.add_argument("--in-turn", action="store_true", help="every peer is called, one after the other")
+    parser.add_argument("--replayed", action="store_true", help="a recording of the calls answers them")
+    parser.add_argument(
+        "--gate", choices=("causal", "lockstep", "free"), help="what holds back the answers of a recording"
+    )
+    parser.add_argument(
+        "--as-recorded", action="store_true", help="what comes in one piece was recorded so, not one by one"
+    )
+    parser.add_argument("--distinct", action="store_true", help="each call of a replay has another argument")
+    return parser
+
+
+def main() -> int:
+    """Print the table."""
+    parser = _parser()
     options = parser.parse_args()
     in_flight: int = 1 if options.http else options.in_flight
     hooks = [ASKED] * options.asked + ["turn_end"] * options.past
@@ -176,15 +235,23 @@ def main() -> int:
     lives = f"life {life}, " if life > 1 else ""
     tools, names = offered(options.peers, is_prefixed=options.prefixed)
     called = names if options.in_turn else names[:1]
-    counts = asyncio.run(
-        counted(
+    if options.replayed:
+        if hooks or options.http or life > 1 or not options.recorded:
+            parser.error("--replayed goes with one life of peers over stdio, and with no extension")
+        counting = counted_again(
+            calls, in_flight, options.size, options.gate, core=core, peer=peer, tools=tools, called=called,
+            as_recorded=options.as_recorded, distinct=options.distinct,
+        )  # fmt: skip
+    else:
+        counting = counted(
             calls, in_flight, options.size, hooks, answer, http=options.http, core=core, peer=peer, life=life,
             tools=tools, called=called, recorded=options.recorded,
-        )
-    )  # fmt: skip
+        )  # fmt: skip
+    counts = asyncio.run(counting)
     past = f" past {options.peers} peers" if options.peers > 1 else ""
     kept = "" if options.recorded else "not recorded, "
-    what = f"{options.size} B, {kept}{eras}{lives}{in_flight} in flight{past}"
+    how = f"replayed{f', {options.gate}' if options.gate else ''}, " if options.replayed else kept
+    what = f"{options.size} B, {how}{eras}{lives}{in_flight} in flight{past}"
     print(
         f"{what}: {counts.codes.total() / calls:.0f} bytecodes a call, "
         f"{counts.calls.total() / calls:.0f} of them calls, {counts.entered.total() / calls:.0f} of those to us"

@@ -25,6 +25,7 @@ from gateway.config.extensions import ExtensionsConfig
 from gateway.config.load import for_one_peer
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
+from gateway.config.recorded import settings_of
 from gateway.protocol.mcp import LATEST_LEGACY, LATEST_MODERN, Era
 from gateway.replay.staged_calls import StagedCalls
 from gateway.runtime.host.session_keeper import NoKeeper
@@ -33,7 +34,7 @@ from gateway.runtime.null_tap import NullTap
 from gateway.runtime.pi_link import PiLink
 from gateway.runtime.tap import RecordingTap
 from gateway.sessions.files import Beginning
-from recordings.header import Header
+from recordings.header import Header, PeerFacts
 from recordings.redaction import Redactor
 from recordings.store import Recorder
 from transports.base import Hello, Limits
@@ -69,6 +70,13 @@ DISCOVERED = (
     b'"cacheScope":"private"}'
 )
 REFUSED = b'"error":{"code":-32601,"message":"Method not found"}'
+
+
+def greeting_of(era: Era, *, lists: bool) -> list[bytes]:
+    """What a core says before its first call, a read each; `lists` whether it asks for the tools."""
+    if era == "modern":
+        return [DISCOVER, *([LIST_MODERN] if lists else [])]
+    return [HELLO, INITIALIZED, *([LIST] if lists else [])]
 
 
 class End:
@@ -208,8 +216,6 @@ class Rig:
         self._is_several = bool(hooks) or len(tools) > 1
         self.served: Peer
         """The first peer as the gateway has it, once it is connected."""
-        self.redactor = Redactor(KEY, known=[SECRET])
-        self.tap = self._recording(directory) if recorded else NullTap()
         (from_core, to_gateway), (from_gateway, to_core) = os.pipe(), os.pipe()
         self.core: End | HttpEnd = End(from_gateway, to_gateway)
         self._hooks = {f"x{number}": event for number, event in enumerate(hooks)}
@@ -223,6 +229,8 @@ class Rig:
             peers = dict.fromkeys(names, config.peers["echo"])
             peers |= {name: PeerConfig(command=["x"], dialect="pi") for name in self._hooks}
             config = Config(peers=peers)
+        self.redactor = Redactor(KEY, known=[SECRET])
+        self.tap = self._recording(directory, config) if recorded else NullTap()
         self.exchange = Exchange(config, _Host(self), version="0")  # pyright: ignore[reportArgumentType]
         self.exchange.is_transparent = not self._is_several
         for fd in (from_core, to_core):
@@ -238,8 +246,13 @@ class Rig:
         """The first peer's end."""
         return self.peers["echo"]
 
-    def _recording(self, directory: Path) -> RecordingTap:
-        recorder = Recorder(directory, header=Header(session="rig"), redactor=self.redactor, durability="os")
+    def _recording(self, directory: Path, config: Config) -> RecordingTap:
+        header = Header(
+            session="rig",
+            peers=dict.fromkeys(config.peers, PeerFacts(dialect="mcp")),
+            settings=settings_of(config, transparent=not self._is_several),
+        )
+        recorder = Recorder(directory, header=header, redactor=self.redactor, durability="os")
         return RecordingTap(recorder, on_refusal=_raise, on_close=lambda _: None, began=0)
 
     async def serve_http(self) -> None:
@@ -276,15 +289,14 @@ class Rig:
 
     async def greet(self) -> None:
         """Shake hands on both sides; where there are several peers, extensions register and the tools are listed."""
-        self.core.put(HELLO if self._core_era == "legacy" else DISCOVER)
+        hello, *more = greeting_of(self._core_era, lists=self._is_several)
+        self.core.put(hello)
         await self._answer()
         self.core.take()  # over HTTP, what is said next needs what is said here
-        if self._core_era == "legacy":
-            self.core.put(INITIALIZED)
+        for message in more:
+            self.core.put(message)
             await self.settle()
         if self._is_several:
-            self.core.put(LIST if self._core_era == "legacy" else LIST_MODERN)
-            await self.settle()
             for end, (name, event) in zip(self.extensions, self._hooks.items(), strict=True):
                 end.put(REGISTER % (name.encode(), event.encode()))
             await self._answer()
@@ -320,8 +332,8 @@ class Rig:
         self.core.take()
         self.peer.take()
 
-    async def close(self) -> None:
-        """End the recording and every link."""
+    async def close(self, *, seals: bool = False) -> None:
+        """End the recording, sealed if that is wanted, and every link."""
         for link in self._links:
             link.abort()
         await self.settle()
@@ -329,7 +341,10 @@ class Rig:
         if self._front is not None:
             await self._front.stop()
         if isinstance(self.tap, RecordingTap):
-            self.tap.end().close()
+            recorder = self.tap.end()
+            if seals:
+                recorder.seal()
+            recorder.close()
         for end in (*self.peers.values(), *self.extensions):
             end.close()
 

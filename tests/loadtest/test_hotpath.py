@@ -16,6 +16,7 @@ import pytest
 from gateway.protocol.mcp import Era
 from loadtest import hotpath, hotpath_rig
 from loadtest.hotpath_rig import Rig
+from recordings.gate import Strength
 from recordings.reader import open_recording
 
 GOLDEN = Path(__file__).parent / "golden" / "plain_calls.txt"
@@ -341,3 +342,17 @@ def test_calls_of_one_piece_for_several_peers_go_together() -> None:
     assert counts.entered["straight.py: go_together"] == 4
     assert counts.entered["straight.py: come_together"] == 8, "each peer answers its own"
     assert not counts.entered["straight.py: goes_straight"]
+
+
+@pytest.mark.parametrize("gate", ["lockstep", "causal", "free"])
+def test_what_is_counted_of_a_replayed_call_is_its_straight_way_once(gate: Strength) -> None:
+    counts = asyncio.run(hotpath.counted_again(8, 1, 300, gate))
+    assert counts.entered["straight.py: StraightPlay.answers_one"] == 8
+    assert not counts.entered["playing.py: Playing._pump"]
+
+
+@pytest.mark.parametrize("as_recorded", [False, True])
+def test_replayed_calls_that_come_in_one_piece_are_answered_together(as_recorded: bool) -> None:
+    counts = asyncio.run(hotpath.counted_again(32, 8, 300, as_recorded=as_recorded, distinct=True))
+    assert counts.entered["straight.py: StraightPlay._send"] == 4
+    assert not counts.entered["playing.py: Playing._pump"]
