@@ -12,6 +12,8 @@ import jsonschema_rs
 import msgspec
 from msgspec import Raw
 
+from gateway.calls.promised import Reads, reader_of
+
 MOST_SCHEMAS = 10_000
 """Schemas of one session that are kept; results of further tools are not looked at."""
 
@@ -36,6 +38,8 @@ class Results:
 
     def __init__(self) -> None:
         self._schemas: dict[tuple[str, str], bytes | jsonschema_rs.Validator | None] = {}
+        self._reads: dict[tuple[str, str], Reads] = {}
+        """What reads the results of tools that have been called, of those whose schema is a type."""
 
     def learn(self, peer: str, definition: bytes) -> None:
         """Take in a tool's definition as the peer lists it."""
@@ -44,6 +48,7 @@ class Results:
         except msgspec.DecodeError:
             return
         key = peer, tool.name
+        self._reads.pop(key, None)
         if not tool.schema:
             self._schemas.pop(key, None)
         elif key in self._schemas or len(self._schemas) < MOST_SCHEMAS:
@@ -54,12 +59,24 @@ class Results:
 
         What the tool itself calls an error, and the beginning of a task, promise nothing.
         """
-        validator = self._validator((peer, tool))
+        key = peer, tool
+        reads = self._reads.get(key)
+        if reads is None:
+            return self._difference(key, result)
+        try:
+            # Most are right, and to read one as what it should be takes a third of holding it against its schema.
+            reads(result)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._difference(key, result)
+        return ""
+
+    def _difference(self, key: tuple[str, str], result: bytes) -> str:
+        validator = self._validator(key)
         if validator is None:
             return ""
         try:
             found = _read_result.decode(result)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return "the result is malformed"
         if found.is_error is True or not found.content:
             return ""
@@ -83,6 +100,8 @@ class Results:
                 known = jsonschema_rs.validator_for(
                     schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
                 )
+                if (reads := reader_of(schema)) is not None:
+                    self._reads[key] = reads
             except (ValueError, TypeError):
                 known = None
             self._schemas[key] = known
