@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gateway.calls.call import Call
     from gateway.calls.peer_state import Peer
     from gateway.config.model import Config
+    from gateway.protocol.errors import Fault
 
 COPIED = frozenset(("spawn", "exit", "restart", "mark"))
 """What the shells tell of themselves: it is an input that changes nothing, and is recorded as it was."""
@@ -61,6 +62,7 @@ class Drive:
         self.pairing = Pairing(body, shared=shared)
         self._on_frame = on_frame
         self._stage = Stage(self._clock, header.seed, self._take)
+        self._stage.refusal = self._refused_at_once
         self._hosted = self._stage.calls = StagedCalls(config, self.pairing.recorded_of)
         self._screen = self._stage.screen = StagedTerminal() if has_terminal(header.settings) else None
         version = header.by.rpartition(" ")[2] or "0"
@@ -240,6 +242,17 @@ class Drive:
         peer.state = "starting"
         peer.opened(self._link_to(peer))
         self._opened[peer.name, peer.life] = peer
+
+    def _refused_at_once(self, peer: Peer) -> Fault | None:
+        """Why a peer that is asked for was refused then and there: it had been given up.
+
+        What failed later has left word of its failing before that. A refusal on the spot comes next of all.
+        """
+        frame = self.pairing.following
+        if frame is None or frame.kind != "fault" or frame.peer != peer.name:
+            return None
+        x = frame.x or {}
+        return fault_of(x, peer.name) if x.get("event") == "unreachable" else None
 
     def _link_to(self, peer: Peer) -> Nowhere:
         link = Nowhere(stamped=self._transport_of(peer) in OVER_HTTP)

@@ -80,6 +80,12 @@ class Pairing:
         """Whether a recorded frame has come again."""
         return seq in self._live_of
 
+    @property
+    def following(self) -> Frame | None:
+        """The recorded frame behind the last one that has come again; None where it is gone, or has come already."""
+        seq = self._last + 1
+        return self._expected.get(seq) if seq not in self._live_of else None
+
     def live_of(self, seq: int | None) -> int | None:
         """The number that a recorded frame has in the replay."""
         return self._live_of.get(seq) if seq is not None else None

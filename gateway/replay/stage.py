@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Authority, Keeper, Served, Terminal
     from gateway.calls.session import Session
+    from gateway.protocol.errors import Fault
     from gateway.replay.staged_calls import StagedCalls
     from gateway.replay.staged_terminal import StagedTerminal
 
@@ -175,6 +176,8 @@ class Stage:
         """None where the recorded gateway had no terminal."""
         self.wanted: list[Peer] = []
         """Peers that the exchange wants to be connected to, in the order in which it said so."""
+        self.refusal: Callable[[Peer], Fault | None] = lambda _: None
+        """Asked, of each, whether it was refused at once, and why."""
 
     def now(self) -> int:
         """Return the virtual time."""
@@ -185,8 +188,12 @@ class Stage:
         return self._clock.later(int(delay_s * 1e9), call)
 
     def connect(self, peer: Peer) -> None:
-        """Remember the wish; the recording says when and whether it comes true."""
-        if peer not in self.wanted:
+        """Remember the wish; the recording says when and whether it comes true. One that was refused at once is so
+        here: whoever has asked for it goes on by that before anything else happens."""
+        fault = self.refusal(peer)
+        if fault is not None:
+            peer.unreachable(fault)
+        elif peer not in self.wanted:
             self.wanted.append(peer)
 
     def disconnect(self, peer: Peer) -> None:

@@ -7,7 +7,7 @@ what each connection of the core was given, in order.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -156,6 +156,8 @@ class Service:
         self.pages = pages
         self.is_silent = False
         self.is_down = False
+        self.is_given_up = False
+        """Whether it has failed so often that it is refused at once, and does not come again by itself."""
         self.count = 0
         self.wires: list[Wire] = []
         self.inbox: list[tuple[Wire, Message]] = []
@@ -245,14 +247,28 @@ class Service:
 class SceneStage(Stage):
     """What the exchange asks of a scene."""
 
-    def __init__(self, clock: VirtualClock, take: Callable[[Frame], None], policy: Message) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        take: Callable[[Frame], None],
+        policy: Message,
+        services: Mapping[str, Service],
+    ) -> None:
         super().__init__(clock, SEED, take)
+        self._services = services
+        self.refusal = self._given_up
         self.gone: list[Peer] = []
         self.policy = policy
         self.keeps = TableKeeper()
         """Where the session of its extensions is kept."""
         self.served: list[ByHand] = []
         """Host calls that were given to connectors."""
+
+    def _given_up(self, peer: Peer) -> Fault | None:
+        if not self._services[peer.name].is_given_up:
+            return None
+        why = f"{peer.name} has failed too often"
+        return Fault(code="io", message=why, reason="breaker_open", peer=peer.name)
 
     def authority(self, session: Session) -> TableAuthority:
         policy, _ = read_policy(self.policy, Report(file="scene"))
@@ -283,9 +299,10 @@ class Scene:
         self.http = http
         self.clock = WoundClock()
         self.frames: list[Frame] = []
-        self.stage = SceneStage(self.clock, self.frames.append, config.extensions.policy)
-        self.exchange = Exchange(config, self.stage, version="1")
         self.services = {service.name: service for service in services}
+        policy = config.extensions.policy
+        self.stage = SceneStage(self.clock, self.frames.append, policy, self.services)
+        self.exchange = Exchange(config, self.stage, version="1")
         self.cores: list[Core] = []
         self.ends: list[End] = []
         self.words: list[Word] = []
@@ -381,6 +398,7 @@ class Scene:
         if peer.state != "starting":
             return
         if service.is_down:
+            peer.note("restart", {"state": "failed", "reason": "spawn"})
             why = f"{peer.name}: no such program"
             peer.unreachable(Fault(code="io", message=why, reason="spawn", peer=peer.name))
             return
@@ -397,9 +415,10 @@ class Scene:
         was_ready = peer.is_ready
         if not wire.service.stamped:
             peer.note("exit", {"code": 1})
-        peer.note("restart", {"state": "backing_off", "wait_ms": 100})
+        comes_again = not wire.service.is_given_up
+        peer.note("restart", {"state": "backing_off" if comes_again else "failed", "wait_ms": 100})
         peer.closed(TransportError("exited", "the server has exited with code 1"))
-        if was_ready and peer.state == "failed":
+        if was_ready and comes_again and peer.state == "failed":
             peer.state = "starting"
             self.clock.later(int(RESTART_S * 1e9), lambda: self._again(peer))
         self.settle()

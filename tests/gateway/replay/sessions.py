@@ -56,7 +56,7 @@ CALM = (*CORE_STEPS, *PEER_STEPS)
 """What both sides do that keep to the protocol, and whose peers live."""
 STORMS = (
     "core junk", "orphan reply", "twice", "leave", "reconnect", "odd answer", "stray", "stderr", "peer junk", "orphan",
-    "again", "dies", "renews", "down", "silent", "carry", "long", "longer", "damaged",
+    "again", "dies", "renews", "down", "given up", "silent", "carry", "long", "longer", "damaged",
 )  # fmt: skip
 
 
@@ -526,6 +526,11 @@ class Acting:
     def do_down(self, a: int, b: int) -> None:
         service = self.scene.services[self.names[a % len(self.names)]]
         service.is_down = b < 4
+
+    def do_given_up(self, a: int, b: int) -> None:
+        """Somebody has had enough of a peer's failing, or tries it again."""
+        service = self.scene.services[self.names[a % len(self.names)]]
+        service.is_given_up = b < 4
 
     def do_silent(self, a: int, b: int) -> None:
         service = self.scene.services[self.names[a % len(self.names)]]

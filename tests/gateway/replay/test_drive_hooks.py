@@ -96,6 +96,35 @@ def test_extensions_in_such_a_session_decide_all_that_is_drawn_for_them() -> Non
     assert_same(pairing, scene.frames)
 
 
+@pytest.mark.parametrize("calls", [1, 4, 5, 8, 16, 32])
+def test_calls_whose_extension_dies_are_refused_by_one_that_was_given_up_in_the_order_of_the_recording(
+    calls: int,
+) -> None:
+    """The refusal of the second comes between what the death of the first does to two calls, and mutes it in time."""
+    steps: list[Step] = [("call", 0, 2)] * calls
+    steps += [("answer", 0, 0)] * calls + [("given up", 1, 0), ("dies", 1, 0), ("dies", 0, 0)]
+    steps += [("call", 0, 2), ("answer", 0, 0)] * 12
+    plan = Plan(
+        "legacy",
+        http=False,
+        peers=(("legacy", False, False), ("legacy", False, False), ("legacy", False, False)),
+        pages=1,
+        lanes=0,
+        greets=True,
+        steps=tuple(steps),
+    )
+    hooks = (("tool_result",), ("tool_result",))
+    scene = HookedActing(HookedPlan(PiPlan(plan, (True, True, False)), hooks)).play()
+    refused = [frame.seq for frame in scene.frames if (frame.x or {}).get("reason") == "breaker_open"]
+    lost = [frame.seq for frame in scene.frames if frame.kind == "lost" and frame.peer == "p0"]
+    assert len(lost) == calls
+    assert refused
+    assert calls == 1 or lost[0] < refused[0] < lost[1]
+
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
 def test_another_decision_than_the_recorded_one_is_told() -> None:
     steps = (("call", 0, 0), ("hook", 0, 2), ("answer", 0, 0))
     plan = Plan(
