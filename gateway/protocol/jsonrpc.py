@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.protocol.bounds import LIST, MAX_DIGITS, TOKENS, has_endless_number, is_deep
+from gateway.protocol.bounds import FLAT, LIST, MAX_DIGITS, TOKENS, has_endless_number, is_deep
 from recordings.late import late_decoder
 
 Id: TypeAlias = int | str
@@ -170,8 +170,9 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     # Said here too, what most messages are found not to be deep by: a call costs more than all of it.
     if (
         size > 2 * most_depth
-        and (size > 5 * most_depth or LIST in data)
-        and (size // 5 > most_depth or size // 5 + data.count(b"[") > most_depth)
+        and (
+            size > FLAT * most_depth or (LIST in data and LIST in data[(FLAT * most_depth + 1 - size) // 3 :])
+        )
         and is_deep(data, most_depth)
     ):
         raise BadMessage("too-deep", f"JSON nested deeper than {most_depth}", _known(envelope))
@@ -210,7 +211,7 @@ def read_long(data: bytes, size: int) -> Envelope:
 def result_of(data: bytes, most_depth: int = MAX_DEPTH) -> Raw | None:
     """The result in a short response that shows as one at once; None where only `scan` may tell, which costs twice."""
     size = len(data)
-    if size > 5 * most_depth or (size > 2 * most_depth and size // 5 + data.count(b"[") > most_depth):
+    if size > FLAT * most_depth or (size > 2 * most_depth and is_deep(data, most_depth)):
         return None
     try:
         answer = _read_answer(data)

@@ -39,6 +39,26 @@ def test_many_brackets_of_all_kinds_are_told_to_the_level(shape: str, most: int)
         assert is_deep(each, most) == (depth(each) > most)
 
 
+@given(
+    st.lists(
+        st.sampled_from([b"[%b]", b'{"":%b}', b"[[%b]]", b'[0,"[",%b]', b'{"a":1,"b":%b}']), max_size=24
+    ),
+    st.sampled_from([b"0", b"[]", b"{}", b'""']),
+    st.integers(1, 20),
+    st.integers(0, 40),
+)
+@example([b'{"":%b}'] * 3, b"{}", 3, 0)
+@example([b"[%b]", *[b'{"":%b}'] * 3], b"{}", 4, 0)
+@example([*[b'{"":%b}'] * 3, b"[%b]"], b"[]", 4, 0)
+def test_what_is_written_as_short_as_can_be_is_told_to_the_level_wherever_its_lists_are(
+    levels: list[bytes], data: bytes, most: int, behind: int
+) -> None:
+    for level in levels:
+        data = level % data
+    data = b'[%b,"%b"]' % (data, b"x" * behind) if behind else data
+    assert is_deep(data, most) == (depth(data) > most)
+
+
 @given(st.integers(0, 600), st.integers(-300, 300), st.sampled_from([b"7", b"0.", b"19.25"]))
 def test_a_run_of_digits_is_endless_from_the_limit_on_wherever_it_lies(
     at: int, more: int, digits: bytes
