@@ -38,15 +38,16 @@ class LineFramer:
     passed over in constant memory and given as a `Stray` once it ends.
     """
 
-    __slots__ = ("_between", "_first", "_head", "_limit", "_parts", "_size", "_skipping", "_told")
+    __slots__ = ("_first", "_head", "_parts", "_size", "_skipping", "_told", "is_between", "limit")
 
     def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
-        self._limit = limit
+        self.limit = limit
         self._parts: list[bytes | bytearray] = []
         self._size = 0
         self._first = True
-        self._between = False
-        """Whether a line begins with the next byte, and is not the first one."""
+        self.is_between = False
+        """Whether a line begins with the next byte, and is not the first one. A link takes bytes that are one whole
+        line by itself then: so many are that a call less counts."""
         self._skipping = False
         self._told = False
         self._head = b""
@@ -63,20 +64,6 @@ class LineFramer:
         self._told = True
         return Stray(self._head, "unfinished", self._size)
 
-    def sole(self, data: bytes) -> bytes | None:
-        """Give the one whole line that the next bytes are, the most frequent case; None where it takes `feed`."""
-        end = len(data) - 1
-        # 13 is a carriage return, up to 32 is white space.
-        if (
-            self._between
-            and data.find(b"\n") == end
-            and data[0] > 32
-            and data[end - 1] != 13
-            and end <= self._limit
-        ):
-            return data[:end]
-        return None
-
     def feed(self, data: bytes) -> list[Item]:
         """Take the next bytes of the stream; give what they complete, in order."""
         end = data.find(b"\n")
@@ -84,10 +71,10 @@ class LineFramer:
             if data:
                 self._keep(data)
             return []
-        clean = self._between
+        clean = self.is_between
         pieces = data.split(b"\n") if end < _LONG else _cut(data, end)
         tail = pieces.pop()
-        if clean and len(data) <= self._limit and b"\r" not in data and min(pieces) >= b"!":
+        if clean and len(data) <= self.limit and b"\r" not in data and min(pieces) >= b"!":
             lines: list[Item] = pieces  # type: ignore[assignment]
         else:
             lines = self._complete(pieces)
@@ -134,7 +121,7 @@ class LineFramer:
         if self._first and line.startswith(_BOM):
             line = line[3:]
         self._forget()
-        if len(line) > self._limit:
+        if len(line) > self.limit:
             return Stray(raw[:STRAY_BYTES], "too-large", size)
         return None if not line or line.isspace() else line
 
@@ -143,11 +130,11 @@ class LineFramer:
         self._size = 0
         self._head = b""
         self._first = self._skipping = self._told = False
-        self._between = True
+        self.is_between = True
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
-        self._between = False
+        self.is_between = False
         if self._skipping:
             self._head += piece[: STRAY_BYTES - len(self._head)]
             return
@@ -159,7 +146,7 @@ class LineFramer:
         else:
             parts.append(bytearray(piece))
         # What would still be cut off (one carriage return, the mark) does not count against the limit.
-        if self._size > self._limit + 1 + (len(_BOM) if self._first else 0):
+        if self._size > self.limit + 1 + (len(_BOM) if self._first else 0):
             self._head = b"".join(parts)[:STRAY_BYTES]
             self._parts = []
             self._skipping = True

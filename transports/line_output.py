@@ -18,7 +18,7 @@ from transports.turn import turn_of
 BROKEN_LINGER_S = 1.0
 """How long answers are still read after the other side stopped taking requests."""
 _JOIN_BYTES = 1 << 20
-_NEWLINE = 10
+NEWLINE = 10
 
 
 class LineOutput(ABC):
@@ -72,7 +72,7 @@ class LineOutput(ABC):
     def send(self, message: bytes, stamp: Stamp | None = None) -> None:
         """Write one message now, or queue it behind what is already waiting."""
         # A number is looked for in a third of the time that bytes take.
-        if _NEWLINE in message:
+        if NEWLINE in message:
             message = message.replace(b"\n", b" ")
         turn = self._turn
         if not (turn.batching or self._tick == turn.tick or self._queued or self._is_mute):
@@ -113,7 +113,7 @@ class LineOutput(ABC):
 
     def send_all(self, messages: list[bytes]) -> None:
         """As `send`, for several messages."""
-        if not self._turn.batching or self._is_mute or _NEWLINE in b"".join(messages):
+        if not self._turn.batching or self._is_mute or NEWLINE in b"".join(messages):
             for message in messages:
                 self.send(message)
             return

@@ -17,7 +17,7 @@ import msgspec
 
 from transports.base import Id, Limits, Looking, Receiver, TransportError
 from transports.framing import Item, LineFramer, Stray
-from transports.line_output import LineOutput
+from transports.line_output import NEWLINE, LineOutput
 
 READ_BYTES = 65536
 """Larger reads make the allocator map and unmap memory every time: 13 to 17 µs instead of 1."""
@@ -165,23 +165,36 @@ class LineLink(LineOutput):
         if self._sock is not None:
             self._look_for_reset(self._sock)
         self._turn.tick += 1
-        line = self._framer.sole(data)
-        if line is None:
-            items = self._framer.feed(data)
-            # Only the first one can have begun in an earlier read.
-            look = self.look
-            if items and look is not None and type(items[0]) is bytes and len(items[0]) >= look.least_bytes:
-                self._hold(items, items[0], look)
-                return
-            self._take(items)
-            if more and not items and len(data) == READ_BYTES and not self._closed:
-                self._on_readable(more - 1)
+        # The one whole line that most reads are, as the framer would give it: 13 is a carriage return, up to 32 is
+        # white space.
+        framer = self._framer
+        if not (
+            framer.is_between
+            and data[-1] == NEWLINE
+            and data[0] > 32
+            and NEWLINE not in (line := data[:-1])
+            and line[-1] != 13
+            and len(line) <= framer.limit
+        ):
+            self._feed(data, more)
             return
         try:
             # Nothing is read before there is a receiver, nor once the link is closed.
             self._receiver.message(line)  # pyright: ignore[reportOptionalMemberAccess]
         except Exception as error:  # noqa: BLE001 - a fault of one message's receiver must not end the stream
             self._tell_fault(error)
+
+    def _feed(self, data: bytes, more: int) -> None:
+        """Pass on what ends with these bytes, if anything."""
+        items = self._framer.feed(data)
+        # Only the first one can have begun in an earlier read.
+        look = self.look
+        if items and look is not None and type(items[0]) is bytes and len(items[0]) >= look.least_bytes:
+            self._hold(items, items[0], look)
+            return
+        self._take(items)
+        if more and not items and len(data) == READ_BYTES and not self._closed:
+            self._on_readable(more - 1)
 
     def _hold(self, items: list[Item], message: bytes, look: Looking) -> None:
         """Pass messages on once the first one has been looked at, and read nothing before."""

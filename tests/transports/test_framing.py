@@ -90,27 +90,6 @@ def test_any_chunking_gives_the_same_lines(parts: list[bytes], cuts: list[int], 
     assert frame(*(bytes([byte]) for byte in stream), limit=limit) == whole
 
 
-@given(
-    parts=st.lists(st.lists(_pieces, max_size=3).map(b"".join) | st.just(b"x\n"), max_size=30),
-    ends=st.booleans(),
-    limit=st.integers(1, 40) | st.just(2000),
-)
-def test_a_sole_line_is_given_as_it_would_be_among_others(parts: list[bytes], ends: bool, limit: int) -> None:
-    chunks = [part + b"\n" * ends for part in parts]
-    framer, items = LineFramer(limit), list[Item]()
-    for chunk in chunks:
-        sole = framer.sole(chunk) if chunk else None
-        items += framer.feed(chunk) if sole is None else [sole]
-    assert items == frame(*chunks, limit=limit, end=False)
-
-
-def test_a_sole_line_is_seen() -> None:
-    framer = LineFramer(64)
-    assert framer.sole(b"first\n") is None
-    assert framer.feed(b"first\n") == [b"first"]
-    assert framer.sole(b"{}\n") == b"{}"
-
-
 @given(lines=st.lists(st.binary(min_size=1, max_size=80).filter(lambda line: b"\n" not in line), max_size=20))
 def test_lines_come_as_they_were_sent(lines: list[bytes]) -> None:
     sent = [b"!" + line.replace(b"\r", b"") for line in lines]

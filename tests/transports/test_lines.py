@@ -11,9 +11,12 @@ from collections.abc import AsyncGenerator, Callable
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.transports.wire_kit import Recorder, Taker, eventually, run
 from transports.base import Limits
+from transports.framing import LineFramer, Stray
 from transports.lines import READ_BYTES, READS, LineLink
 from transports.stdio import connect_pipes, grow_pipe
 from transports.turn import turn_of
@@ -119,6 +122,37 @@ def test_messages_come_in_order_without_their_framing() -> None:
             assert await it.heard(18) == b'{"id":4}\n{"id":5}\n'
             assert not it.link.stamped
             assert not it.link.cancel(1)
+
+    run(main())
+
+
+PIECES = [b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf", b"{", b" ", b"x", b"y" * 9, b"z" * 30, b"l" * 800, b"\xff"]
+
+
+@settings(deadline=None)
+@given(
+    parts=st.lists(
+        st.lists(st.sampled_from(PIECES), min_size=1, max_size=3).map(b"".join) | st.just(b"x\n"), max_size=30
+    ),
+    ends=st.booleans(),
+    limit=st.integers(1, 40) | st.just(2000),
+)
+def test_a_read_of_one_whole_line_is_given_as_the_framer_gives_it(
+    parts: list[bytes], ends: bool, limit: int
+) -> None:
+    chunks = [part + b"\n" * ends for part in parts]
+    framer = LineFramer(limit)
+    items = [item for chunk in chunks for item in framer.feed(chunk)]
+
+    async def main() -> None:
+        async with wire(Limits(message_bytes=limit)) as it:
+            for chunk in chunks:
+                it.say(chunk)
+                it.link._on_readable()
+            assert it.receiver.messages == [item for item in items if isinstance(item, bytes)]
+            strays = [(item.data, item.why, item.size) for item in items if isinstance(item, Stray)]
+            assert it.receiver.strays == strays
+            assert it.receiver.log == ["stray" if isinstance(item, Stray) else "message" for item in items]
 
     run(main())
 
