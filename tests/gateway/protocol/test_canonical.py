@@ -194,6 +194,41 @@ def test_the_params_of_a_long_plain_message_are_hashed_within_it() -> None:
         )
 
 
+NUMBERS = [
+    "0",
+    "-7",
+    "-0",
+    "9007199254740991",
+    "9007199254740992",
+    "-9007199254740992",
+    "1.0",
+    "1e2",
+    "1e999",
+]
+
+
+@pytest.mark.parametrize("number", [*NUMBERS, "1" * 30, "true", "null"])
+@pytest.mark.parametrize("levels", [0, 1, 5, 6, 7, 40])
+def test_a_number_is_hashed_alike_however_deep_it_stands(number: str, levels: int) -> None:
+    nested = (
+        '[{"z":1,"a":' * (levels // 2)
+        + "[" * (levels % 2)
+        + number
+        + "]" * (levels % 2)
+        + "}]" * (levels // 2)
+    )
+    data = nested.encode()
+    try:
+        expected = hashlib.sha256(canonical({"method": "m", "params": parse(data)})).hexdigest()
+    except NotCanonicalError:
+        with pytest.raises(NotCanonicalError):
+            params_hash("m", data)
+        return
+    assert params_hash("m", data) == expected
+    within = hash_within("m", b'{"params":{"a":%b}}' % data, without="_meta")
+    assert within in (None, params_hash("m", b'{"a":%b}' % data))
+
+
 @given(
     st.text(max_size=6),
     TEXTS | JSON.map(json.dumps) | JSON.map(lambda v: json.dumps(v, indent=1)),
