@@ -32,6 +32,7 @@ class Gate:
         self._happened: set[int] = set()
         """Arrivals that were seen again, and those that will never be."""
         self._released: set[int] = set()
+        """Deliveries that are on their way; those that were made need not be among them."""
         self._done: set[int] = set()
         """Deliveries that were made, or never will be."""
         self._ready: deque[int] = deque()
@@ -43,7 +44,7 @@ class Gate:
         """Delivery to what it waits for, likewise."""
         self._order: list[int] = []
         """Lockstep: awaited arrivals and deliveries as recorded."""
-        self._place = 0
+        self._place: int = 0
         self._parked: dict[int, list[int]] = {}
         """Lockstep: deliveries that were passed by, since nothing waits for their cause, by that."""
         if strength == "lockstep":
@@ -66,7 +67,6 @@ class Gate:
         """A delivery was made, or is given up."""
         if seq not in self._done:
             self._done.add(seq)
-            self._released.add(seq)
             if seq in self._waiting:
                 self._settle(seq)
 
@@ -77,19 +77,22 @@ class Gate:
         """
         if self.strength != "lockstep":
             return not self._ready and self._waiting.get(request) == answer and self._waits[answer] == 1
-        place, order = self._place, self._order
-        if self._ready or self._waiting or len(order) < place + 2:
+        if self._ready or self._waiting:
             return False
-        if place and order[place] in self._done:
-            if order[place - 1] in self._done:
-                return False
-            place += 1
-        return order[place : place + 2] == [request, answer]
+        place, order = self._place, self._order
+        if place < len(order) and order[place] == request:
+            return order[place + 1 : place + 2] == [answer]
+        # Behind what was delivered last, where that was not passed by yet.
+        return (
+            0 < place < len(order)
+            and order[place] in self._done
+            and order[place - 1] not in self._done
+            and order[place + 1 : place + 3] == [request, answer]
+        )
 
     def pass_one(self, request: int, answer: int) -> bool:
         """Let those that are next happen and be delivered; return whether nothing else is due then."""
         self._happened.add(request)
-        self._released.add(answer)
         self._done.add(answer)
         if self.strength != "lockstep":
             del self._waiting[request]
@@ -97,13 +100,20 @@ class Gate:
             if answer in self._waiting:
                 self._settle(answer)
             return not self._ready
-        place, order = self._place, self._order
-        place += 1 if order[place] == request else 2
+        order: list[int] = self._order
+        place: int = self._place + 2
+        if order[place - 1] != answer:
+            place += 1
+        if place == len(order):
+            self._place = place
+            return True
+        then = order[place]
+        if then in self._happened or then not in self._script.arrivals:
+            # Whoever takes what is due comes by here, and what is contested is told by where that is.
+            self._place = place - 1
+            return False
         self._place = place
-        place += 1
-        return place == len(order) or (
-            order[place] not in self._happened and order[place] in self._script.arrivals
-        )
+        return True
 
     def follows(self, pairs: list[int]) -> bool:
         """Lockstep: whether requests and their answers, in turn, are what comes next, and nothing else hangs on them.
@@ -123,7 +133,6 @@ class Gate:
         order = self._order
         place = self._place = order.index(pairs[-1], self._place)
         self._happened.update(arrived)
-        self._released.update(answered)
         self._done.update(answered)
         return place + 1 == len(order) or (
             order[place + 1] in self._script.arrivals and order[place + 1] not in self._happened

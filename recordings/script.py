@@ -120,7 +120,8 @@ class Held:
 
     def body(self, seq: int) -> bytes:
         """The bytes of a frame's body."""
-        return self._body(self._frames[seq])
+        frame = self._frames[seq]
+        return bytes(frame.body) if frame.blob is None else self._body(frame)
 
 
 class Script:

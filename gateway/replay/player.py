@@ -206,12 +206,15 @@ class Player:
     def answers_one(self, one: Recorded, answer: Delivery) -> bool:
         """As `answers_next`, for one that is next (`Gate.is_next`)."""
         one.used = True
-        self._now = max(self._now, one.at, answer.at)
-        seq = answer.seq
-        self._answered.add(one.seq)
-        self._answered.add(seq)
+        if one.at > self._now:
+            self._now = one.at
+        if answer.at > self._now:
+            self._now = answer.at
+        request, seq, answered = one.seq, answer.seq, self._answered
+        answered.add(request)
+        answered.add(seq)
         self._given[answer.lane] = seq
-        return self.gate.pass_one(one.seq, seq)
+        return self.gate.pass_one(request, seq)
 
     def answers_next(self, answers: Sequence[Delivery], taken: Sequence[Recorded], pairs: list[int]) -> bool:
         """Requests that follow (`Gate.follows`) are taken, and their answers delivered; as `takes` and `delivered`.
@@ -611,7 +614,9 @@ class Player:
             RecordingError: Its blob is missing or damaged.
         """
         body = self.script.source.body(delivery.seq)
-        renames = self._renames.get(delivery.lane) if self._renames else None
+        if not self._renames:
+            return body
+        renames = self._renames.get(delivery.lane)
         return renames.applied(body) if renames is not None else body
 
     @property

@@ -118,8 +118,8 @@ class Playing:
         self._settled = False
         self._timer: Timer | None = None
         self._patience: Timer | None = None
-        self._is_quiet = False
-        """Whether nothing has happened since patience began."""
+        self.is_quiet = False
+        """Whether nothing has happened since patience began. Whoever does what follows of something says so."""
         self._quiet_s = 0.0
         """How long that is, in whole patiences."""
         self.is_over = False
@@ -144,10 +144,6 @@ class Playing:
     def soon(self, call: Callable[[], object]) -> None:
         """Have it called once whoever calls has returned."""
         self._loop.call_soon(call)
-
-    def stir(self) -> None:
-        """Something has happened, and what follows from it is done by whoever says so."""
-        self._is_quiet = False
 
     def entered(self, live: int, link: Link | None, wire: Id) -> None:
         """A request is at its peer without having been sent there."""
@@ -242,7 +238,7 @@ class Playing:
     def wake(self) -> None:
         """Something has happened: see soon what is due."""
         self.is_idle = False
-        self._is_quiet = False
+        self.is_quiet = False
         if not self._is_due and not self.is_over:
             self._is_due = True
             self._loop.call_soon(self._pump)
@@ -372,7 +368,7 @@ class Playing:
         self._pump()
 
     def _be_patient(self, quiet_s: float = 0.0) -> None:
-        self._is_quiet = True
+        self.is_quiet = True
         self._quiet_s = quiet_s
         self._patience = self._loop.call_later(self._patience_s, self._lose_patience)
 
@@ -380,7 +376,7 @@ class Playing:
         self._patience = None
         if self.is_over or not self._is_awaited:
             return
-        if not self._is_quiet:
+        if not self.is_quiet:
             # Something has happened meanwhile: patience begins anew.
             self._be_patient()
             return

@@ -16,7 +16,8 @@ from gateway.calls.plain_params import read_legacy
 from gateway.calls.straight import send_all, under_name
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import BadMessage, result_of, scan
-from gateway.replay.picks import Known, Picks, Plain
+from gateway.replay.known import METHOD, KnownCalls, number_of
+from gateway.replay.picks import Picks, Plain
 from gateway.replay.player import Act, Asked
 from gateway.replay.playing import Playing, ScriptedLink
 from gateway.replay.rewire import under_id
@@ -24,26 +25,14 @@ from recordings.errors import RecordingError
 from recordings.script import Delivery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from gateway.calls.listing import Item
     from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Tap
     from gateway.calls.seat import Seat
     from gateway.calls.session import Session
-    from gateway.replay.player import Player
     from gateway.replay.shelf import Seating
     from transports.base import Hello, Link, Origin
-
-HEAD = b'{"jsonrpc":"2.0","id":'
-"""How nearly every message begins. One that does not goes the long way."""
-HEAD_BYTES = len(HEAD)
-METHOD = b',"method"'
-ZERO = ord("0")
-MOST_DIGITS = 18
-MOST_KNOWN = 4096
-MOST_KNOWN_BYTES = 8 << 20
-"""Calls, and bytes of them, that are known by their bytes; all are forgotten where there are more."""
 
 
 class StraightPlay:
@@ -56,17 +45,12 @@ class StraightPlay:
         whenever there is more that is a secret."""
         self._playing = playing
         self._tap = tap
-        self._may = tap.accepting and not tap.must_keep
-        self._counts = bool(getattr(tap, "counts_only", False))
+        self.is_open = tap.accepting and not tap.must_keep
+        """Whether calls may go straight at all."""
+        self._count: Callable[[int], int] | None = getattr(tap, "count", None)
+        """Numbers frames, where that is all that is done with them."""
         self._seating = seating
-        self._generation = generation
-        self._player: Player | None = None
-        self._secrets = -1
-        self._direct: Mapping[str, Item] = {}
-        self._minds_tasks = False
-        """Whether it has to be remembered whose task it is that a result tells of."""
-        self._known: dict[bytes, Known | None] = {}
-        self._known_bytes = 0
+        self._calls = KnownCalls(generation)
         self._is_crowded = False
 
     # -- whether it may be gone ---------------------------------------------------------------------------------
@@ -82,8 +66,8 @@ class StraightPlay:
 
     def _seat_for(self, core: Core, data: bytes) -> Seat | None:
         """The peer that a plain call is for, where the catalogue knows whom a name means."""
-        self._prepare(self._playing.player, core.session)
-        read = self._read(core, data)
+        self._calls.prepare(self._playing.player, core.session)
+        read = self._calls.read(core, data)
         return core.session.seats[read[1].peer] if read is not None else None
 
     def _way(self, core: Core, seat: Seat | None, count: int) -> Peer | None:
@@ -92,17 +76,15 @@ class StraightPlay:
         if (
             self._is_crowded
             or not self._playing.is_idle
-            or not self._may
             or seat is None
-            or not seat.is_simple(session)
-            or not (session.is_straight and session.answers_straight)
-            or session.results is not None
+            or not session.is_straight
+            or session.same != "same"
             or core.era != "legacy"
             or core.leaving is not None
-            or core.link.stamped
             or session.exchange.is_draining
-            or (self._seating is not None and not self._seating.is_decided)
+            or (self._seating is not None and not self._is_decided())
             or len(core.open) + count + len(session.cores) > session.max_in_flight + 1
+            or not seat.is_simple(session)
         ):
             return None
         peer = seat.peers[0]
@@ -111,62 +93,16 @@ class StraightPlay:
             and peer.era == "legacy"
             and not peer.is_full
             and len(peer.pending) + count <= peer.limit
+            and peer.link.__class__ is ScriptedLink
         )
-        return peer if is_plain and peer.link.__class__ is ScriptedLink else None
+        return peer if is_plain else None
 
-    def _learn(self, core: Core, data: bytes, tail: bytes) -> Known | None:
-        """See what a call is that has not come before; None where it is not plain, which is remembered too."""
-        known = self._see(core.session, data, core.most_depth)
-        self._known_bytes += len(tail)
-        if len(self._known) >= MOST_KNOWN or self._known_bytes > MOST_KNOWN_BYTES:
-            self._known.clear()
-            self._known_bytes = len(tail)
-        self._known[tail] = known
-        return known
-
-    def _see(self, session: Session, data: bytes, most_depth: int) -> Known | None:
-        try:
-            envelope, kind = scan(data, most_depth)
-        except BadMessage:
-            return None
-        if kind != "request" or envelope.method != "tools/call":
-            return None
-        plain = read_legacy(data, envelope.params)
-        if plain is None:
-            return None
-        name = plain.name
-        if session.sole is not None:
-            peer = session.sole.name
-        elif (tool := self._direct.get(name)) is not None:
-            peer, name = tool.peer, tool.original
-        else:
-            return None
-        line = self._playing.player.line_of(peer, "tools/call", name, bytes(envelope.params))
-        return Known(peer, name, line) if line is not None else None
-
-    def _prepare(self, player: Player, session: Session) -> None:
-        """See whether what is known is still so: names may mean others, there may be another player, or more that is a
-        secret."""
-        secrets = self._generation()
-        direct = session.catalog.direct
-        if player is not self._player or secrets != self._secrets or direct is not self._direct:
-            self._player, self._secrets, self._direct = player, secrets, direct
-            self._minds_tasks = session.only is None
-            self._known.clear()
-            self._known_bytes = 0
-
-    def _read(self, core: Core, data: bytes) -> tuple[int, Known] | None:
-        """The id of a message and the call that it is; None where it is not plain."""
-        head, _, tail = data.partition(METHOD)
-        digits = head[HEAD_BYTES:]
-        if head[:HEAD_BYTES] != HEAD or not digits.isdigit() or len(digits) > MOST_DIGITS:
-            return None
-        id_ = int(digits)
-        if id_ in core.open or (digits[0] == ZERO and digits != b"0"):
-            return None
-        known = self._known
-        one = known[tail] if tail in known else self._learn(core, data, tail)
-        return (id_, one) if one is not None else None
+    def _is_decided(self) -> bool:
+        """Whether it is known which recording is played, which is never asked again then."""
+        if self._seating is None or self._seating.is_decided:
+            self._seating = None
+            return True
+        return False
 
     def _all_plain(self, core: Core, peer: Peer, many: Sequence[bytes]) -> list[Plain] | None:
         """The calls that messages are, and the recorded ones they are; None unless all are plain and one peer's."""
@@ -176,9 +112,9 @@ class StraightPlay:
         picks = Picks(gate.is_open)
         pick = picks.in_order if gate.strength == "lockstep" else picks.next
         found: dict[int, Plain] = {}
-        name = peer.name
+        name, calls = peer.name, self._calls
         for data in many:
-            read = self._read(core, data)
+            read = calls.read(core, data)
             if read is None or read[0] in found:
                 return None
             id_, known = read
@@ -194,49 +130,61 @@ class StraightPlay:
 
     def answers_one(self, core: Core, data: bytes) -> bool:
         """As `answers`, for the one message of a read where it comes as it was recorded: in half of the time."""
-        seat = core.session.sole
-        peer = self._way(core, self._seat_for(core, data) if seat is None else seat, 1)
+        playing, session = self._playing, core.session
+        if not playing.is_idle or core.era != "legacy" or session.same != "same":
+            return False
+        player = playing.player
+        calls = self._calls
+        calls.prepare(player, session)
+        head, _, tail = data.partition(METHOD)
+        id_ = number_of(head)
+        if id_ < 0 or id_ in core.open:
+            return False
+        by_tail = calls.by_tail
+        one = by_tail[tail] if tail in by_tail else calls.learn(core, data, tail)
+        if one is None:
+            return False
+        peer = self._way(core, session.sole or session.seats[one.peer], 1)
         if peer is None:
             return False
-        playing, tap = self._playing, self._tap
-        player = playing.player
-        self._prepare(player, core.session)
-        read = self._read(core, data)
-        if read is None:
+        line, script, gate = one.line, player.script, player.gate
+        recorded = line.first()
+        if recorded is None:
             return False
-        id_, known = read
-        script, gate = player.script, player.gate
-        recorded = known.line.first()
-        if recorded is None or not script.arrivals[recorded.seq].answered:
-            return False
-        if gate.strength != "lockstep" and len(known.line.requests) > 1 and not gate.is_open(recorded.seq):
+        request = recorded.seq
+        if gate.strength != "lockstep" and len(line.requests) > 1 and not gate.is_open(request):
             # Another one may have been caused.
             return False
-        caused = script.caused_by(recorded.seq)
-        if len(caused) != 1 or not gate.is_next(recorded.seq, caused[0]):
+        caused = script.caused_by(request)
+        if len(caused) != 1 or not gate.is_next(request, caused[0]):
             return False
         answer = script.deliveries[caused[0]]
         said = self._answer_of(answer, peer)
         if said is None:
             return False
-        name = peer.name
-        seq = tap.plain("request", "core>", data, name, id_, None, core.delivered, "tools/call", known.name)
-        if seq < 0:
-            core.refuse(id_, unrecorded())
-            return True
-        peer.delivered = seq
-        peer.calls += 1
-        ours = peer.next_id()
-        is_quiet = player.answers_one(recorded, answer)
         body, result = said
-        if not self._counts:
-            body = under_id(body, ours)
-        core.delivered = tap.plain("response", "peer>", body, name, ours, seq, seq, "tools/call", "")
-        core.session.tap.at = tap.at
+        name, tap, count = peer.name, self._tap, self._count
+        if count is not None:
+            peer.mint(1)
+            peer.delivered = seq = count(2)
+            core.delivered = seq + 1
+        else:
+            seq = tap.plain("request", "core>", data, name, id_, None, core.delivered, "tools/call", one.name)
+            if seq < 0:
+                core.refuse(id_, unrecorded())
+                return True
+            peer.delivered = seq
+            ours = peer.next_id()
+            core.delivered = tap.plain(
+                "response", "peer>", under_id(body, ours), name, ours, seq, seq, "tools/call", ""
+            )
+        session.tap.at = tap.at
+        peer.calls += 1
+        is_quiet = player.answers_one(recorded, answer)
         damage = peer.damage
         damage.silence = damage.in_a_row = 0
-        playing.stir()
-        core.link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id_, result))
+        playing.is_quiet = False
+        core.link.send(b'%b,"result":%b}' % (head, result))
         if not is_quiet:
             self._deliver(core, peer, {})
         return True
@@ -250,7 +198,7 @@ class StraightPlay:
         if peer is None:
             return False
         player = self._playing.player
-        self._prepare(player, session)
+        self._calls.prepare(player, session)
         calls = self._all_plain(core, peer, many)
         if calls is None:
             return False
@@ -278,7 +226,7 @@ class StraightPlay:
         peer.mint(len(calls))
         peer.calls += len(calls)
         peer.delivered = seq - 1
-        self._playing.stir()
+        self._playing.is_quiet = False
         if not self._in_order(core, peer, calls):
             self._one_by_one(core, peer, calls)
         return True
@@ -293,7 +241,7 @@ class StraightPlay:
         answers: list[Delivery] = []
         said: list[tuple[Plain, bytes, bytes]] = []
         caused_by, deliveries, body_for = script.caused_by, script.deliveries, player.body_for
-        most_depth, minds_tasks = peer.most_depth, self._minds_tasks
+        most_depth, minds_tasks = peer.most_depth, self._calls.minds_tasks
         for one in calls:
             seq = one.recorded.seq
             caused = caused_by(seq)
@@ -371,7 +319,7 @@ class StraightPlay:
             return None
         try:
             body = self._playing.player.body_for(delivery)
-            if self._minds_tasks and body.find(b'"taskId"') >= 0:
+            if self._calls.minds_tasks and body.find(b'"taskId"') >= 0:
                 return None
             result = result_of(body, peer.most_depth)
             if result is not None:
@@ -384,12 +332,12 @@ class StraightPlay:
     def _send(self, core: Core, peer: Peer, said: list[tuple[Plain, bytes, bytes]]) -> None:
         """Record answers and give them to the core."""
         tap = self._tap
-        name, after = peer.name, peer.delivered
+        name, after, counts = peer.name, peer.delivered, self._count is not None
         out: list[bytes] = []
         rows: list[tuple[str, bytes, int, int | None, str]] = []
         for one, body, result in said:
             out.append(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (one.id, result))
-            rows.append((name, body if self._counts else under_id(body, one.ours), one.ours, one.live, ""))
+            rows.append((name, body if counts else under_id(body, one.ours), one.ours, one.live, ""))
         first = tap.together("response", "peer>", after, "tools/call", rows) if len(rows) > 1 else -1
         if first >= 0:
             core.delivered = first + len(rows) - 1
@@ -439,16 +387,21 @@ class PlayedCore(Core):
     def __init__(self, session: Session, link: Link, hello: Hello, straight: StraightPlay) -> None:
         super().__init__(session, link, hello)
         self._straight = straight
+        self._is_straight = straight.is_open and not link.stamped
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
         straight = self._straight
-        if origin is not None or not (straight.answers_one(self, data) or straight.answers(self, (data,))):
+        if (
+            origin is not None
+            or not self._is_straight
+            or not (straight.answers_one(self, data) or straight.answers(self, (data,)))
+        ):
             super().message(data, origin)
 
     def together(self, many: Sequence[bytes]) -> int:
         """Messages of the core that came in one piece: how many of the first were answered, which is all or none."""
-        if self._straight.answers(self, many):
+        if self._is_straight and self._straight.answers(self, many):
             return len(many)
         self._straight.crowd()
         return 0

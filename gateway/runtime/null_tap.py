@@ -23,8 +23,6 @@ class NullTap:
 
     accepting = True
     must_keep = False
-    counts_only = True
-    """What a frame says is not looked at."""
     unsuspected = False
     """Whether the redactor has looked at the body of the last plain frame and suspects nothing in it."""
 
@@ -52,6 +50,13 @@ class NullTap:
         self.at = time.monotonic_ns() - self._start
         seq = self._seq
         self._seq = seq + 1
+        return seq
+
+    def count(self, frames: int) -> int:
+        """Number so many frames, of which nobody has to say anything, and return the number of the first."""
+        self.at = time.monotonic_ns() - self._start
+        seq = self._seq
+        self._seq = seq + frames
         return seq
 
     def together(

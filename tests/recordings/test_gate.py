@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from recordings.gate import Gate, Strength, strength_for
 from tests.recordings.tape_kit import Tape
 
@@ -204,3 +210,65 @@ def test_what_came_after_a_call_was_suspended_waits_until_it_is() -> None:
         assert released(one) == [question]
         one.happened(suspended)
         assert released(one) == [answer]
+
+
+deeds = st.sampled_from(["ask", "ask", "answer", "answer", "answer", "question", "reply", "notice", "about"])
+"""What happens in a session."""
+
+
+def taped(words: Sequence[tuple[str, int]], *, has_lanes: bool) -> Tape:
+    """A session in which that happens; each number says to which request or question, and in which lane."""
+    tape = Tape()
+    asked: list[int] = []
+    questions: list[int] = []
+    last: int | None = None
+    for deed, which in words:
+        if deed == "ask":
+            asked.append(tape.asks(n=which, lane="ab"[which % 2] if has_lanes else "", after=last))
+        elif deed == "notice":
+            last = tape.tells(after=last)
+        elif deed == "reply" and questions:
+            tape.replies(questions.pop(which % len(questions)), {}, after=last)
+        elif asked and deed == "answer":
+            request = asked.pop(which % len(asked))
+            last = tape.answers(request, after=request)
+        elif asked and deed == "question":
+            questions.append(tape.questions(asked[which % len(asked)], after=asked[-1]))
+        elif asked and deed == "about":
+            tape.tells(about=asked[which % len(asked)], after=asked[-1])
+    return tape
+
+
+@pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
+@settings(max_examples=200, deadline=None)
+@given(
+    words=st.lists(st.tuples(deeds, st.integers(0, 3)), max_size=24),
+    order=st.lists(st.integers(0, 2), max_size=24),
+)
+def test_a_request_and_its_answer_that_are_next_pass_in_one_step_as_they_do_in_several(
+    strength: Strength, words: Sequence[tuple[str, int]], order: Sequence[int]
+) -> None:
+    script = taped(words, has_lanes=strength == "causal").script
+    long, quick = Gate(script, strength), Gate(script, strength)
+    assert released(long) == released(quick)
+    left = [*script.arrivals]
+    picks = iter(order)
+    while left:
+        seq = left.pop(next(picks, 0) % len(left))
+        caused = script.caused_by(seq)
+        is_one = len(caused) == 1 and script.deliveries[caused[0]].is_answer
+        long.happened(seq)
+        if is_one and quick.is_next(seq, caused[0]):
+            assert long.take() == caused[0]
+            long.delivered(caused[0])
+            assert long.is_contested == quick.is_contested
+            is_quiet = quick.pass_one(seq, caused[0])
+            then = released(long)
+            assert is_quiet == (not then)
+            if not is_quiet:
+                assert released(quick) == then
+        else:
+            quick.happened(seq)
+            assert released(long) == released(quick)
+        assert (long.held, long.is_contested) == (quick.held, quick.is_contested)
+        assert [*map(long.is_open, script.arrivals)] == [*map(quick.is_open, script.arrivals)]

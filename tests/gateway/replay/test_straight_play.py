@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,7 +17,9 @@ from gateway.calls.ports import Tap
 from gateway.config.model import CatalogConfig, Config, LimitsConfig
 from gateway.config.peer import PeerConfig
 from gateway.config.recorded import config_of
+from gateway.protocol import jsonrpc
 from gateway.replay.account import account
+from gateway.replay.known import number_of
 from gateway.replay.player import Player
 from gateway.replay.player_tap import PlayerTap
 from gateway.replay.recollection import Recollection
@@ -51,6 +54,11 @@ class GatheringTogether(GatheringTap):
         ]
         return seqs[0]
 
+    def number(self, frames: int) -> int:
+        """As `count` of a tap that does nothing else."""
+        seqs = [self.plain("request", "core>", b"", "", None, None, None, "", "") for _ in range(frames)]
+        return seqs[0]
+
 
 class Watched(StraightPlay):
     """A straight way that counts the reads that went it, or is closed."""
@@ -78,7 +86,7 @@ class WatchedStage(PlayedStage):
     def tap(self, hello: Hello) -> Tap:
         inner = GatheringTogether(self._clock, self.frames.append)
         if self.counts_only:
-            vars(inner)["counts_only"] = True
+            vars(inner)["count"] = inner.number
         tap = PlayerTap(inner, self.playing)
         tap.straight = self.watched = Watched(self.playing, inner)
         return tap
@@ -401,3 +409,27 @@ def test_more_calls_at_once_than_are_allowed_are_refused_as_on_the_long_way() ->
     assert again == play(scene, reads, strength="lockstep", is_straight=False)[0]
     assert any(b'"error"' in said for said in again.said)
     assert straight
+
+
+ids = st.one_of(
+    st.integers(-5, 10**19).map(lambda id_: b"%d" % id_),
+    st.text("0123456789 +-_.eE", max_size=20).map(str.encode),
+    st.sampled_from([b'"a"', b"null", b"", b"\xd9\xa1", b"1" * 5000]),
+)
+beginnings = st.sampled_from(
+    [b'{"jsonrpc":"2.0","id":'] * 3 + [b'{"jsonrpc": "2.0","id":', b'{"jsonrpc":"2.0","ID":', b""]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(beginning=beginnings, id_=ids)
+def test_the_number_that_a_message_begins_with_is_its_id_and_is_written_so_again(
+    beginning: bytes, id_: bytes
+) -> None:
+    head = beginning + id_
+    number = number_of(head)
+    is_plain = re.fullmatch(rb'\{"jsonrpc":"2\.0","id":(0|[1-9][0-9]{0,17})', head) is not None
+    assert (number >= 0) == is_plain
+    if is_plain:
+        assert jsonrpc.read(head + b',"method":"x"}').id == number
+        assert head == b'{"jsonrpc":"2.0","id":%d' % number
