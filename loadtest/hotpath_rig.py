@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gateway.bench.client import Exchanges
+from gateway.bench.framing import Exchanges
 from gateway.calls.call import Call
 from gateway.calls.exchange import Exchange
 from gateway.calls.peer_state import Peer

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gateway.bench import exact, floors, further, instructions, turns
 from gateway.bench.budgets import BudgetFile, Finding, broken, hold
+from gateway.bench.client import BenchError
 from gateway.bench.exact import MissingError
 from gateway.bench.setup import EVERYTHING, Setup
 
@@ -128,6 +129,8 @@ def gather(
             measured.figures.update(probe.measure())
         except MissingError as error:
             measured.skipped.update(dict.fromkeys(probe.names, str(error)))
+        except OSError as error:
+            raise BenchError(f"{probe.title} cannot be measured: {error}") from error
 
 
 def gather_better(

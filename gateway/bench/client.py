@@ -14,8 +14,9 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Generator, Sequence
+
+from gateway.bench.framing import BenchError, Exchanges, Framing, Lines, Texts
 
 CHUNK = 65536
 """The most that is read at once: larger reads cost more in the allocator than a whole call."""
@@ -29,8 +30,8 @@ LIST_TOOLS = b'"method":"tools/list","params":{}'
 PING = b'"method":"ping"'
 
 
-class BenchError(Exception):
-    """Why something could not be measured: one sentence without a final period, for people."""
+ERROR, HEAD_BYTES = b'"error":{', 500
+"""How an answer is told from a result: by what stands in its first bytes, behind those of its transport."""
 
 
 def call_of(size: int, name: str = "echo") -> bytes:
@@ -44,153 +45,21 @@ def request(number: int, inner: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%d,%b}' % (number, inner)
 
 
-class Framing(Protocol):
-    """How messages lie in one stream of bytes. One object a lane: it knows how far the reader has come."""
-
-    def frame(self, message: bytes) -> bytes:
-        """The bytes on the wire of one message."""
-        ...
-
-    def feed(self, chunk: bytes) -> int:
-        """Take what was read; return how many messages ended in it."""
-        ...
+@contextlib.contextmanager
+def _connected() -> Generator[None]:
+    """A connection that breaks is told as what could not be measured. Raises `BenchError`."""
+    try:
+        yield
+    except OSError as error:
+        raise BenchError(f"the connection broke: {error.strerror or error}") from error
 
 
-class Lines:
-    """One message a line: stdio and unix sockets."""
-
-    def frame(self, message: bytes) -> bytes:
-        """The message and a newline."""
-        return message + b"\n"
-
-    def feed(self, chunk: bytes) -> int:
-        """Count the lines that end here."""
-        return chunk.count(b"\n")
-
-
-class Texts:
-    """One message a text frame: websocket, as a client. Masked with zeros, so that nothing is computed for a call."""
-
-    def __init__(self) -> None:
-        self._head = b""
-        self._left = 0
-        self._ends = False
-
-    def frame(self, message: bytes) -> bytes:
-        """A text frame, unfragmented."""
-        size = len(message)
-        if size < 126:
-            return bytes((0x81, 0x80 | size, 0, 0, 0, 0)) + message
-        if size < 65536:
-            return b"\x81\xfe" + size.to_bytes(2, "big") + bytes(4) + message
-        return b"\x81\xff" + size.to_bytes(8, "big") + bytes(4) + message
-
-    def feed(self, chunk: bytes) -> int:
-        """Count the messages whose last frame ends here; control frames do not count.
-
-        Raises:
-            BenchError: If the other side closes.
-        """
-        count, at, end = 0, 0, len(chunk)
-        while at < end:
-            if self._left:
-                taken = min(self._left, end - at)
-                at += taken
-                self._left -= taken
-            else:
-                self._head += chunk[at : at + 1]
-                at += 1
-                if not self._read_head():
-                    continue
-            if not self._left and self._ends:
-                count += 1
-                self._ends = False
-        return count
-
-    def _read_head(self) -> bool:
-        """Whether the head is whole; then what follows it is known."""
-        head = self._head
-        if len(head) < 2:
-            return False
-        size = head[1] & 127
-        more = {126: 2, 127: 8}.get(size, 0)
-        if len(head) < 2 + more:
-            return False
-        if head[0] & 15 == 8:
-            raise BenchError("the other side closed the websocket")
-        self._left = int.from_bytes(head[2:], "big") if more else size
-        self._ends = bool(head[0] & 0x80) and head[0] & 15 < 8
-        self._head = b""
-        return True
-
-
-class Exchanges:
-    """One message a POST: streamable HTTP. Answers say their length, or come in chunks, as an event stream does."""
-
-    def __init__(self, host: str, path: str, *, version: str = "2025-11-25") -> None:
-        self.session: bytes | None = None
-        self._in_chunks = False
-        self._start = (
-            f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-            f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {version}\r\n"
-        ).encode()
-        self._rest = b""
-        self._left = 0
-        self.status = 0
-
-    def frame(self, message: bytes) -> bytes:
-        """A whole request."""
-        session = b"Mcp-Session-Id: %b\r\n" % self.session if self.session else b""
-        return b"%b%bContent-Length: %d\r\n\r\n%b" % (self._start, session, len(message), message)
-
-    def feed(self, chunk: bytes) -> int:
-        """Count the answers that end here, and remember the session that one names.
-
-        Raises:
-            BenchError: If an answer is no success.
-        """
-        count = 0
-        while chunk or self._left:
-            if self._left:
-                taken = min(self._left, len(chunk))
-                self._left -= taken
-                chunk = chunk[taken:]
-                if self._left:
-                    break
-                count += not self._in_chunks
-                continue
-            head, found, rest = (self._rest + chunk).partition(b"\r\n" if self._in_chunks else b"\r\n\r\n")
-            if not found:
-                self._rest = head
-                break
-            self._rest, chunk = b"", rest
-            self._left = self._read_size(head) if self._in_chunks else self._read_head(head)
-            count += not (self._left or self._in_chunks)
-        return count
-
-    def _read_size(self, line: bytes) -> int:
-        """The bytes of a chunk and of the line end behind it; behind the last one the answer is over."""
-        size = int(line.partition(b";")[0], 16)
-        self._in_chunks = size > 0
-        return size + 2
-
-    def _read_head(self, head: bytes) -> int:
-        """The bytes of the body."""
-        first, *lines = head.split(b"\r\n")
-        self.status = int(first.split()[1])
-        if self.status >= 300:
-            raise BenchError(f"the other side answered HTTP {self.status}")
-        length = 0
-        for line in lines:
-            name, _, value = line.partition(b":")
-            name = name.lower()
-            if name == b"content-length":
-                length = int(value)
-            elif name == b"mcp-session-id":
-                self.session = value.strip()
-            elif name == b"transfer-encoding":
-                self._in_chunks = b"chunked" in value.lower()
-        return length
+def refuse_error(answer: bytes) -> None:
+    """Look at the beginning of an answer: what is timed must not be the making of errors. Raises `BenchError`."""
+    if ERROR in answer[:HEAD_BYTES]:
+        raise BenchError(
+            f"the call was answered with an error: {answer[:300].decode(errors='replace').strip()}"
+        )
 
 
 class Lane:
@@ -230,6 +99,7 @@ class Client:
         self.lanes: list[Lane] = []
         self._number = 0
 
+    @_connected()
     def open(self) -> None:
         """Connect, shake hands and list the tools."""
         lane = self._dial()
@@ -240,6 +110,7 @@ class Client:
             self._await(lane, 1)
         self.ask(LIST_TOOLS)
 
+    @_connected()
     def ask(self, inner: bytes) -> bytes:
         """Make one call and return what was read, for a look at it.
 
@@ -250,8 +121,7 @@ class Client:
         lane = self.lanes[0]
         lane.write(lane.framing.frame(request(self._number, inner)))
         told = self._await(lane, 1)
-        if b'"error":{' in told[:500]:
-            raise BenchError(f"the call was answered with an error: {told[:300].decode(errors='replace')}")
+        refuse_error(told)
         return told
 
     def prepare(self, inner: bytes, count: int) -> list[bytes]:
@@ -261,8 +131,13 @@ class Client:
         frame = self.lanes[0].framing.frame
         return [frame(request(number, inner)) for number in range(first, first + count)]
 
+    @_connected()
     def time(self, prepared: Sequence[bytes]) -> list[int]:
-        """Make prepared calls one after the other; nanoseconds of each."""
+        """Make prepared calls one after the other; nanoseconds of each.
+
+        Raises:
+            BenchError: If one is answered with an error, or not at all.
+        """
         lane = self.lanes[0]
         feed, read_fd, write_fd = lane.framing.feed, lane.read_fd, lane.write_fd
         times: list[int] = []
@@ -279,13 +154,15 @@ class Client:
                 if feed(chunk):
                     break
             times.append(clock() - begun)
+            refuse_error(chunk)
         return times
 
+    @_connected()
     def burst(self, prepared: Sequence[bytes], in_flight: int) -> float:
         """Make prepared calls with so many in flight; calls a second.
 
         Raises:
-            BenchError: If the other side ends, or says nothing for half a minute.
+            BenchError: If one is answered with an error, the other side ends, or says nothing for half a minute.
         """
         lanes = self.lanes_for(in_flight)
         depth = 1 if self._one_at_a_time else in_flight
@@ -365,7 +242,9 @@ class _Burst:
 
     def _take(self, at: int) -> None:
         lane = self._lanes[at]
-        count = lane.framing.feed(lane.read())
+        chunk = lane.read()
+        count = lane.framing.feed(chunk)
+        refuse_error(chunk)
         if count:
             self._left -= count
             self._waiting[at] -= count

@@ -111,14 +111,14 @@ class Run:
                 self._comparisons.append(found)
                 names.remove(found.cell.name)
                 told(names[0] if names else "", self._done, self._of)
-        except BenchError as error:
+        except (BenchError, OSError) as error:
             self._skipped += [Skipped(name=name, why=str(error)) for name in names]
 
     def _probe(self, name: str, probe: Callable[[], Probe], told: Told) -> None:
         told(name, self._done, self._of)
         try:
             self._probes.append(probe())
-        except BenchError as error:
+        except (BenchError, OSError) as error:
             self._skipped.append(Skipped(name=name, why=str(error)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -17,12 +18,14 @@ import psutil
 import pytest
 
 from gateway.bench import probes
+from gateway.bench.checking import Measured, Probe, gather
+from gateway.bench.client import BenchError
 from gateway.bench.ending import interruptible
 from gateway.bench.matrix import PLANS, Plan, Scene, cell_of, scene
 from gateway.bench.results import Report
 from gateway.bench.run import Run
 from gateway.bench.setup import EVERYTHING, North, Setup, South
-from gateway.bench.sides import Sides
+from gateway.bench.sides import Side, Sides
 from gateway.cli.bench import keep
 from gateway.cli.output import DONE, INTERRUPTED, NO
 
@@ -100,6 +103,39 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, capsys: pytest.Cap
     assert len(path.read_text().splitlines()) == 2
     assert f"interrupted: 1 figure had been measured and is told, `{path}` has it" in capsys.readouterr().err
     assert keep(msgspec.structs.replace(report, is_complete=True), None, None) == DONE
+
+
+def test_a_gateway_that_is_killed_while_it_is_measured_costs_its_own_figures_alone() -> None:
+    def told(_: str, done: int, __: int) -> None:
+        if done == 1:
+            for child in psutil.Process().children():
+                if any(word.endswith("tieline.toml") for word in child.cmdline()):
+                    child.kill()
+                    child.wait()
+
+    wanted = [scene("transports", Setup(), [(300, 4), (300, 8)]), scene("transports", Setup(), [(300, 16)])]
+    report = Run(wanted, {}, TINY, pinned=False).run(told)
+    assert [each.cell.in_flight for each in report.comparisons] == [4, 16]
+    assert "the connection broke" in report.skipped[0].why
+    assert report.is_complete
+
+
+def test_a_full_disk_costs_the_figures_that_need_it_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(sides: Sides, setup: Setup) -> Side:
+        raise OSError(errno.ENOSPC, "No space left on device", "tieline.toml")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Sides, "gateway", full)
+        report = run(scene("transports", Setup(), [(300, 4)]))
+        with pytest.raises(BenchError, match=r"bytes cannot be measured: .*No space left on device"):
+            gather(["a"], Measured({}, {}), say=print, probes=[Probe("bytes", ("a",), _gateway, 1)])
+    assert report.skipped[0].why == "[Errno 28] No space left on device: 'tieline.toml'"
+    assert report.is_complete
+
+
+def _gateway() -> dict[str, float]:
+    Sides(Path()).gateway(Setup())
+    return {"a": 1.0}
 
 
 def test_a_run_that_is_late_measures_the_rest_as_a_quick_one_does() -> None:
