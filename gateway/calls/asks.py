@@ -278,7 +278,9 @@ class Asks:
             then=lambda reply: self._answer(ask, reply),
             peer=ask.peer.name,
         )
-        self._of_core[(id(core), ask.core_id)] = ask
+        if ask.core_id in core.asked:
+            # One that is in this process may have answered already.
+            self._of_core[(id(core), ask.core_id)] = ask
 
     def _answer(self, ask: PeerAsk, reply: Reply) -> None:
         if ask.core is not None and ask.core_id is not None:

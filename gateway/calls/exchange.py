@@ -192,7 +192,7 @@ class Exchange:
     def _sweep(self) -> None:
         self.is_watching = False
         busy = False
-        for peer in self._peers():
+        for peer in self.holders():
             for call in [*peer.pending.values(), *peer.waiting]:
                 if call.deadline and call.deadline <= call.session.tap.now():
                     # What expires first may end others with it.
@@ -203,7 +203,8 @@ class Exchange:
         if busy:
             self.watch()
 
-    def _peers(self) -> list[Peer]:
+    def holders(self) -> list[Peer]:
+        """Return everything that calls wait at, of all sessions."""
         own = [peer for session in self.sessions for seat in session.seats.values() for peer in seat.holders]
         return list(dict.fromkeys((*self.shared.values(), *own)))
 

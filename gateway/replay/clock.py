@@ -31,10 +31,17 @@ class VirtualClock:
         self.now = 0
         self._timers: list[tuple[int, int, VirtualTimer]] = []
         self._order = count()
+        self._ringing: int | None = None
+        """When the timer was due that is being called."""
 
     def later(self, delay_ns: int, call: Callable[[], None]) -> VirtualTimer:
-        """Have `call` called `delay_ns` from now, once somebody asks for it."""
-        timer = VirtualTimer(self.now + delay_ns, call)
+        """Have `call` called `delay_ns` from now, once somebody asks for it.
+
+        A timer is called late here, where nothing else has shown meanwhile: what it sets is counted from when it was
+        due, as what it set when it was recorded.
+        """
+        begun = self.now if self._ringing is None else self._ringing
+        timer = VirtualTimer(begun + delay_ns, call)
         heapq.heappush(self._timers, (timer.due, next(self._order), timer))
         return timer
 
@@ -45,8 +52,12 @@ class VirtualClock:
     def fire(self, *, until: int) -> bool:
         """Call the next timer that is due by `until`; return whether there was one."""
         while self._timers and self._timers[0][0] <= until:
-            call = heapq.heappop(self._timers)[2].call
-            if call is not None:
-                call()
+            due, _, timer = heapq.heappop(self._timers)
+            if timer.call is not None:
+                self._ringing = due
+                try:
+                    timer.call()
+                finally:
+                    self._ringing = None
                 return True
         return False

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 COPIED = frozenset(("spawn", "exit", "restart", "mark"))
 """What the shells tell of themselves: it is an input that changes nothing, and is recorded as it was."""
+UNHEEDED = frozenset(("late", "orphan", "duplicate"))
+"""Flags of what a peer says to nobody: also what it says while it is ended."""
 TIMERS_PER_FRAME = 10_000
 EARLY_NS = 5_000_000
 """How much too early a timer may have gone off: event loops round, and go by a time that they read a while ago."""
@@ -69,18 +71,24 @@ class Drive:
         self._exchange = Exchange(config, self._stage, version=version)
         self._exchange.is_transparent = transparent
         self._exchange.on_fault = self.pairing.failed
+        # Nothing looks for calls whose time is up: how soon that was done is not known, but what came of it is.
+        self._exchange.is_watching = True
         self._transport = header.core.transport if header.core is not None else "stdio"
         dialect = header.core.dialect if header.core is not None else "mcp"
         self._cores = CoreSeats(self._exchange, self._transport, dialect=dialect)
         self._backing_off: set[str] = set()
         self._opened: dict[tuple[str, int], Peer] = {}
         """By name and life: one goes on speaking for a while when its session has ended."""
+        self._last_said = -1
+        """The last recorded message that somebody has heeded."""
 
     def run(self, frames: Iterable[Frame], *, progress: Callable[[int], None] | None = None) -> Pairing:
         """Play every frame, and return how what came of it compares."""
         for frame in frames:
             if not _is_of_reader(frame):
                 self.pairing.expect(frame)
+                if _is_said(frame):
+                    self._last_said = frame.seq
                 self._hosted.expect(frame)
                 self._stage.conversations.expect(frame)
                 self._seat(frame)
@@ -307,15 +315,34 @@ class Drive:
 
     # -- time --------------------------------------------------------------------------------------------------
 
+    def _expire(self, frame: Frame) -> None:
+        """A call was found whose deadline had passed. One whose deadline has not passed, as a hook's, has a timer."""
+        # What the gateway itself wanted to ask, and has not sent, has no frame.
+        live = -1 if frame.re is None else self.pairing.live_of(frame.re)
+        peers = (peer for peer in self._exchange.holders() if peer.name == frame.peer)
+        calls = (call for peer in peers for call in (*peer.pending.values(), *peer.waiting))
+        until = self._clock.now + EARLY_NS
+        call = next((call for call in calls if call.seq == live and 0 < call.deadline <= until), None)
+        if call is not None:
+            call.session.expire(call)
+
     def _let_time_pass(self, frame: Frame) -> None:
         """The exchange has to come to this frame by itself: call the timers that were due, until it has."""
         self.pairing.feeding = None
+        if frame.kind == "route":
+            # No timer says such, but something that came then, which may have been recorded behind it.
+            return
+        if frame.kind == "timeout":
+            self._expire(frame)
         for until in (frame.at, frame.at + EARLY_NS):
             for _ in range(TIMERS_PER_FRAME):
                 if self.pairing.is_paired(frame.seq):
                     return
                 if not self._clock.fire(until=until):
                     break
+        if frame.seq > self._last_said and not self.pairing.is_paired(frame.seq):
+            # Nobody says anything any more, and it does not come of time either: the gateway has ended.
+            self._exchange.close()
 
     def _copy(self, frame: Frame) -> None:
         if self._stage.last_tap is None and not self._cores.is_passing:
@@ -348,6 +375,13 @@ def _is_of_reader(frame: Frame) -> bool:
     if "synthetic" not in frame.flags:
         return False
     return frame.kind in ("lost", "block") or (frame.kind == "drop" and frame.way is None)
+
+
+def _is_said(frame: Frame) -> bool:
+    """Whether a frame is a message of the core, or one of a peer that has not come too late for everybody."""
+    if frame.way == "core>":
+        return True
+    return frame.way == "peer>" and frame.kind != "raw" and not UNHEEDED & set(frame.flags)
 
 
 def _is_copied(frame: Frame) -> bool:

@@ -149,6 +149,8 @@ class Pairing:
                 wrong.append(f"`{field}` is {theirs!r} and was {ours!r}")
         for field in ("re", "parent", "after", "op"):
             ours, theirs = getattr(recorded, field), getattr(live, field)
+            if theirs is not None and theirs < 0:
+                theirs = None  # so a tap writes the frame that there is not
             if ours != (self._recorded_of.get(theirs, theirs) if theirs is not None else None):
                 wrong.append(f"`{field}` is {theirs!r} and was {ours!r}")
         if set(recorded.flags) - UNCOMPARED != set(live.flags) - UNCOMPARED:

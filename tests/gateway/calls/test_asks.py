@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.config.peer import PeerConfig
@@ -328,3 +329,19 @@ def test_a_core_is_asked_in_a_mode_or_with_tools_only_if_it_has_declared_those(
     else:
         assert calc.gets()["error"]["code"] == -32601
         assert core.hears_nothing
+
+
+def test_what_a_core_answers_while_it_is_asked_is_answered_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that is in the gateway's own process."""
+    method, params, answer = ELICIT
+    _, core, calc = table("legacy", "legacy")
+    core.calls()
+
+    def answers(message: bytes, stamp: object) -> None:
+        core.answers(msgspec.json.decode(message), answer)
+
+    monkeypatch.setattr(core.link, "send", answers)
+    calc.asks(method, params, id="q-1")
+    core.leaves()
+    got = [message for message in calc.wire.got if message.get("id") == "q-1"]
+    assert [message.get("result") for message in got] == [answer]

@@ -46,7 +46,10 @@ SEED = 7
 
 
 class WoundClock(VirtualClock):
-    """A clock that rings every timer on its way, at that timer's own time."""
+    """A clock that rings every timer on its way, at that timer's own time or a little later."""
+
+    lag = 0
+    """How much later, in nanoseconds."""
 
     def wind(self, until: int) -> bool:
         """Go on to `until`, or to the next timer before it; return whether one was rung."""
@@ -54,7 +57,7 @@ class WoundClock(VirtualClock):
             due, _, timer = heapq.heappop(self._timers)
             call, timer.call = timer.call, None
             if call is not None:
-                self.at(due)
+                self.at(due + self.lag)
                 call()
                 return True
         self.at(until)

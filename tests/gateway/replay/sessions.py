@@ -42,6 +42,8 @@ class Plan:
     """0: the core does not say which of its actors asks."""
     greets: bool
     steps: tuple[Step, ...]
+    lag_ms: int = 0
+    """How late timers ring."""
 
 
 CORE_STEPS = (
@@ -76,6 +78,7 @@ def plans(
         lanes=lanes if lanes is not None else st.integers(0, 3),
         greets=st.just(True) if greets else st.booleans(),
         steps=steps.map(tuple),
+        lag_ms=st.sampled_from((0, 0, 7)),
     )
 
 
@@ -110,6 +113,7 @@ class Acting:
         }
         config = Config(peers=peers, catalog=CatalogConfig(), extensions=ExtensionsConfig(policy=POLICY))
         self.scene = Scene(config, services, era=plan.era, http=plan.http)
+        self.scene.clock.lag = plan.lag_ms * 1_000_000
         self.names = names
         self.open: dict[Id, Open] = {}
         self.lane_of: dict[Id, str] = {}

@@ -11,7 +11,7 @@ from gateway.replay.pairing import Pairing
 from recordings.frame import Frame
 from recordings.header import Header
 from recordings.views import inline_body
-from tests.gateway.replay.sessions import CALM, STORMS, Acting, Plan, plans
+from tests.gateway.replay.sessions import CALM, STORMS, Acting, Plan, Step, plans
 
 
 def driven(header: Header, frames: list[Frame]) -> tuple[Pairing, list[Frame]]:
@@ -44,3 +44,60 @@ def test_a_driven_session_comes_out_as_it_was_recorded_and_so_does_what_came_out
     pairing, third = driven(header, again)
     assert_same(pairing, again)
     assert [frame.seq for frame in third] == [frame.seq for frame in again]
+
+
+def of_modern_core(*steps: Step) -> Plan:
+    """A session in which what a legacy peer asks is put to the core a moment later, with what else it asks then."""
+    peer = ("legacy", False, False)
+    return Plan("modern", http=False, peers=(peer,), pages=1, lanes=0, greets=True, steps=steps)
+
+
+def test_a_call_whose_time_is_up_ends_when_it_did_though_a_timer_was_looked_at_shortly_before() -> None:
+    """What is looked at four times a second was looked at a little after that."""
+    twenty_s: tuple[Step, ...] = (("long", 0, 3), ("long", 0, 3), ("long", 0, 2))
+    steps = (("call", 0, 0), *twenty_s, ("call", 0, 0), ("ask", 1, 0), ("long", 0, 0), ("long", 0, 1))
+    scene = Acting(of_modern_core(*steps)).play()
+    put, late = (
+        next(frame for frame in scene.frames if frame.kind == kind and (of in bytes(frame.body)))
+        for kind, of in (("response", b"input_required"), ("timeout", b""))
+    )
+    assert 0 < late.at - put.at < 250_000_000
+
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
+def test_what_is_recorded_before_the_junk_that_it_is_about_lets_no_timer_ring() -> None:
+    steps = (
+        ("call", 0, 0),
+        ("ask", 0, 0),
+        *(("initialized", 0, 0),) * 28,
+        ("peer junk", 0, 0),
+        ("long", 0, 0),
+    )
+    scene = Acting(of_modern_core(*steps)).play()
+    junk = next(frame for frame in scene.frames if frame.kind == "raw")
+    put = next(frame for frame in scene.frames if b"input_required" in bytes(frame.body))
+    assert 0 < put.at - junk.at < 5_000_000
+
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
+@pytest.mark.parametrize("steps", [(("call", 0, 0),), (("call", 0, 0), ("ask", 0, 0), ("long", 0, 0))])
+def test_a_gateway_that_ended_under_its_agent_ends_there_again_though_its_peers_end_later(
+    steps: tuple[Step, ...],
+) -> None:
+    acting = Acting(of_modern_core(*steps, ("list", 0, 0)))
+    end = acting._end  # pyright: ignore[reportPrivateUsage]
+
+    def ends_first() -> None:
+        acting.scene.exchange.close()
+        acting.scene.settle()
+        end()
+
+    acting._end = ends_first  # pyright: ignore[reportPrivateUsage]
+    scene = acting.play()
+    assert scene.frames[-1].kind == "exit"
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
