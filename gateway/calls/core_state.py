@@ -15,7 +15,7 @@ from gateway.calls.concern import LISTEN
 from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
 from gateway.calls.plain_params import Reads, read_legacy, read_modern
-from gateway.calls.straight import go_together
+from gateway.calls.straight import go_together, goes_straight
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Kind, Salvaged
@@ -109,9 +109,19 @@ class Core:
         except BadMessage as bad:
             self._bad(data, bad)
             return
-        # As `told`, without the call.
+        # As `told` and `Session.core_asked`, without the calls.
         if kind == "request":
-            self.session.core_asked(self, data, envelope, origin)
+            session = self.session
+            if origin is not None or session.hooked is not None or envelope.method != "tools/call":
+                session.core_asked(self, data, envelope, origin)
+                return
+            try:
+                is_done = goes_straight(session, self, data, envelope)
+            except Exception as fault:  # noqa: BLE001 - as there
+                session.core_failed(self, data, envelope, None, fault)
+                return
+            if not is_done:
+                session.take(self, data, envelope, None)
         elif kind == "notification":
             self.session.core_notified(self, data, envelope)
         else:

@@ -79,9 +79,9 @@ class Peer:
 
     # An object with more than thirty attributes and no slots holds a table of them: 1.6 KB for each peer.
     __slots__ = (
-        "__weakref__", "_early", "_next_id", "_settled", "asks", "calls", "capabilities", "client",
+        "__weakref__", "_early", "_settled", "asks", "calls", "capabilities", "client",
         "config", "damage", "delivered", "era", "errors", "facts", "fault", "flood", "hops", "host",
-        "info", "is_full", "is_plain", "last_fault", "level", "life", "likely", "limit", "link",
+        "info", "is_full", "is_plain", "last_fault", "last_id", "level", "life", "likely", "limit", "link",
         "lives", "may_renew", "most_depth", "name", "next_life", "on_left", "pending", "plain",
         "refusal", "registered", "sessions", "shakes", "state", "timeout_ns", "version", "waiting",
         "wants",
@@ -144,7 +144,8 @@ class Peer:
         """Told of each call that is not waited for here any more, and of what it ended with, if anything."""
         self.wants = Wants()
         self._settled: list[Callable[[], None]] = []
-        self._next_id = 0
+        self.last_id = 0
+        """The id that was minted last: a counter, so that a recorded session mints the same ones again."""
         self._early: dict[Id, int] = {}
         """Ids of calls that nobody waits for any more, and the frame of each."""
         self.is_full = False
@@ -267,7 +268,7 @@ class Peer:
         """Be ready as the frame says that a session left of a peer which had been ready before it began."""
         self.link = link
         self.life = max(self.life, 1)
-        self._next_id = int(facts.get("ids", 0))
+        self.last_id = int(facts.get("ids", 0))
         members = translate.members(greeting)
         capabilities = msgspec.json.decode(members.get("capabilities", b"{}"), type=dict[str, Any])
         era: mcp.Era = "modern" if facts.get("era") == "modern" else "legacy"
@@ -415,19 +416,14 @@ class Peer:
         else:
             call.session.answered(call, Reply(result=result, seq=seq))
 
-    @property
-    def last_id(self) -> int:
-        """The id that was minted last."""
-        return self._next_id
-
     def next_id(self) -> int:
-        """Return a fresh id of ours: a counter, so that a recorded session mints the same ones again."""
-        self._next_id += 1
-        return self._next_id
+        """Return a fresh id of ours."""
+        self.last_id += 1
+        return self.last_id
 
     def mint(self, count: int) -> None:
         """So many ids after the last one are in use."""
-        self._next_id += count
+        self.last_id += count
 
     def notify(self, message: bytes, method: str) -> None:
         """Send a notification, written whole."""
@@ -688,7 +684,7 @@ class Peer:
 
     def has_used(self, id_: object) -> bool:
         """Whether an id of ours is, or was, one of a request to the peer."""
-        return isinstance(id_, int) and 0 < id_ <= self._next_id
+        return isinstance(id_, int) and 0 < id_ <= self.last_id
 
     def record(self, kind: str, data: bytes, **facts: Any) -> None:
         """Record a message of the peer that belongs to no session: in its first session's recording."""

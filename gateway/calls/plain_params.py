@@ -40,19 +40,22 @@ class PlainModern(msgspec.Struct, gc=False):
 
 Reads: TypeAlias = Callable[[bytes, msgspec.Raw], Plain | PlainModern | None]
 
-_read_legacy = msgspec.json.Decoder(Plain).decode
+read_plain = msgspec.json.Decoder(Plain).decode
 _read_modern = msgspec.json.Decoder(PlainModern).decode
 
 
 def read_legacy(data: bytes, params: msgspec.Raw) -> Plain | None:
     """The params of a call of the legacy era; None where they are no such, or say more about the call."""
     try:
-        plain = _read_legacy(params)
+        plain = read_plain(params)
     except msgspec.DecodeError:
         return None
-    if plain.meta and (data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0):
-        return None
-    return plain
+    return None if plain.meta and says_more(data) else plain
+
+
+def says_more(data: bytes) -> bool:
+    """Whether the `_meta` of a call of the legacy era may say more about it."""
+    return data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0
 
 
 def read_modern(data: bytes, params: msgspec.Raw) -> PlainModern | None:

@@ -66,7 +66,7 @@ class Seat:
 
     __slots__ = (
         "_exchange", "_is_placing", "_is_shared", "_lives", "_queues", "_spares", "_timer", "config",
-        "name", "peers",
+        "name", "one", "peers",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, name: str, config: PeerConfig, shared: Peer | None) -> None:
@@ -74,6 +74,8 @@ class Seat:
         self.name = name
         self.config = config
         self.peers: list[Peer] = [shared] if shared is not None else []
+        self.one = shared
+        """The only connection; None where there are none or several."""
         self._is_shared = shared is not None
         self._lives = count(1)
         self._queues: list[Queue] = []
@@ -176,12 +178,18 @@ class Seat:
         peer.likely = next((other.era for other in self.peers if other.facts), None)
         peer.sessions.append(session)
         self.peers.append(peer)
+        self._count()
         return peer
 
     def _drop(self, peer: Peer) -> None:
         self.peers.remove(peer)
+        self._count()
         self._spares.pop(peer, None)
         peer.stop()
+
+    def _count(self) -> None:
+        peers = self.peers
+        self.one = peers[0] if len(peers) == 1 else None
 
     def _queue_for(self, client: Client) -> Queue:
         found = next((queue for queue in self._queues if queue.client.can_share(client)), None)
@@ -193,7 +201,8 @@ class Seat:
     def _left(self, call: Call, reply: Reply | None) -> None:
         """A call has left one of the connections; `reply` is what it ended with, if anything."""
         session = call.session
-        if reply is None and self.is_simple(session):
+        # As `is_simple`, which would be one more call for each call.
+        if reply is None and self.one is not None and not self._queues and not session.asks.held:
             return
         peer = call.peer
         if peer is not None:
@@ -213,7 +222,7 @@ class Seat:
 
     def is_simple(self, session: Session) -> bool:
         """Whether nothing follows from a call's leaving its connection: there is one, and nobody waits for it."""
-        return len(self.peers) == 1 and not self._queues and not session.asks.held
+        return self.one is not None and not self._queues and not session.asks.held
 
     def _place(self) -> None:
         """Send on what has waited for a connection, as far as there are some."""

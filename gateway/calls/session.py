@@ -195,8 +195,12 @@ class Session:
             ):
                 return
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            self.failed(Request(core, data, envelope, origin, envelope.id, envelope.method), fault)  # pyright: ignore[reportArgumentType]
+            self.core_failed(core, data, envelope, origin, fault)
             return
+        self.take(core, data, envelope, origin)
+
+    def take(self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None) -> None:
+        """One request of the core that does not go straight."""
         request = Request(core, data, envelope, origin, envelope.id, envelope.method)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         if not admit(self, request):
             return
@@ -210,6 +214,12 @@ class Session:
             self.malformed(request, fault)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             self.failed(request, fault)
+
+    def core_failed(
+        self, core: Core, data: bytes, envelope: Envelope, origin: Origin | None, fault: Exception
+    ) -> None:
+        """As `failed`, where the call was on the straight way."""
+        self.failed(Request(core, data, envelope, origin, envelope.id, envelope.method), fault)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
 
     def failed(self, request: Request, fault: Exception) -> None:
         """The gateway itself has a fault: its request is answered all the same, and the fault is told."""

@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.plain_params import Plain, PlainModern
+from gateway.calls.plain_params import Plain, PlainModern, read_plain, says_more
 from gateway.protocol.errors import unkept, unrecorded
 from gateway.protocol.jsonrpc import BadMessage, Envelope, LongAnswer, LongCall, scan
 from transports.base import Stamp
@@ -32,11 +32,8 @@ NEWLINE = 10
 
 def ready_at(seat: Seat, core: Core) -> Peer | None:
     """The one connection of a seat, where plain calls of a core go straight to it; None where not."""
-    peers = seat.peers
-    if len(peers) != 1:
-        return None
-    peer = peers[0]
-    return peer if peer.plain == core.plain and not peer.is_full else None
+    peer = seat.one
+    return peer if peer is not None and peer.plain == core.plain and not peer.is_full else None
 
 
 def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
@@ -55,39 +52,42 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     ):
         return False
     params: bytes = envelope.params
+    era = core.plain
     # Asked by `isinstance`, it would be one more call for each of the short ones.
-    is_long = envelope.__class__ is LongCall and core.plain == "legacy"
-    plain = Plain(cast("LongCall", envelope).name) if is_long else core.reads(data, envelope.params)
-    if plain is None:
-        return False
+    is_long = envelope.__class__ is LongCall and era == "legacy"
+    if era != "legacy" or is_long:
+        plain = Plain(cast("LongCall", envelope).name) if is_long else core.reads(data, envelope.params)
+        if plain is None:
+            return False
+    else:
+        # As `read_legacy`, without the call.
+        try:
+            plain = read_plain(params)
+        except msgspec.DecodeError:
+            return False
+        if plain.meta and says_more(data):
+            return False
     name = plain.name
     seat = session.sole
     if seat is None:
-        tool = session.catalog.direct.get(name)
-        if tool is None:
-            return False
-        seat = session.seats[tool.peer]
-        if tool.original != name:
-            name = tool.original
-            params = under_name(params, name)
-    peer = ready_at(seat, core)
-    if peer is None or len(peer.pending) >= peer.limit:
+        seat, name, params = _of_several(session, name, params)
+    # As `ready_at`, without the call.
+    peer = seat.one if seat is not None else None
+    if peer is None or peer.plain != era or peer.is_full or len(peer.pending) >= peer.limit:
         return False
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
-    if seq < 0:
-        _meet(core, plain)
-        core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
-        return True
-    ours = peer.next_id()
+    ours = peer.last_id + 1
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
-    call.deadline = tap.at + peer.timeout_ns
     if plain.is_modern:
         _meet(core, plain)
         _say(call, plain)
-    if session.results is not None:
-        call.shape = "checked"
-    calls[id_] = call  # pyright: ignore[reportArgumentType]
-    peer.pending[ours] = call
+    if seq < 0:
+        core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
+        return True
+    call.deadline = tap.at + peer.timeout_ns
+    call.shape = session.same
+    calls[id_] = peer.pending[ours] = call  # pyright: ignore[reportArgumentType]
+    peer.last_id = ours
     peer.calls += 1
     peer.delivered = seq
     link: Link = peer.link  # pyright: ignore[reportAssignmentType] - a plain peer has one
@@ -96,6 +96,18 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     else:
         link.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
     return True
+
+
+def _of_several(session: Session, name: str, params: bytes) -> tuple[Seat | None, str, bytes]:
+    """Where several peers are, whose tool a core means; None where nobody knows. And the name and params as they are
+    there."""
+    tool = session.catalog.direct.get(name)
+    if tool is None:
+        return None, name, params
+    if tool.original != name:
+        name = tool.original
+        params = under_name(params, name)
+    return session.seats[tool.peer], name, params
 
 
 _Fresh: TypeAlias = dict[int, tuple["Peer", bytes, bytes, str]]
@@ -281,27 +293,42 @@ def _breaks_promise(session: Session, peer: Peer, call: Call, envelope: Envelope
 def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     """Pass the result of a plain call on, and say whether that was done. Where not, nothing has been touched."""
     id_ = envelope.id
-    call = peer.pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
-    if call is None or not _is_plain(peer, call, data, envelope):
+    pending = peer.pending
+    call = pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
+    # As `_is_plain`, without the call, and with what it has looked up.
+    if call is None or call.method != "tools/call" or call.then is not None:
         return False
-    session = call.session
-    core: Core = call.core  # pyright: ignore[reportAssignmentType] - a plain call has one
-    core_id: int = call.core_id  # pyright: ignore[reportAssignmentType] - and a number
-    del peer.pending[id_]  # pyright: ignore[reportArgumentType]
+    core, core_id, session, shape = call.core, call.core_id, call.session, call.shape
+    if (
+        (shape != "same" and shape != "checked")
+        or core is None
+        or not session.answers_straight
+        or core_id.__class__ is not int
+        or (calls := core.open).get(core_id) is not call  # pyright: ignore[reportArgumentType]
+        or core.leaving is not None
+        or not peer.is_plain
+        or envelope.jsonrpc != "2.0"
+        or (session.only is None and data.find(b'"taskId"') >= 0)
+        or (shape == "checked" and _breaks_promise(session, peer, call, envelope))
+    ):
+        return False
+    del pending[id_]  # pyright: ignore[reportArgumentType]
     peer.damage.in_a_row = 0
     tap = session.tap
     seq = tap.plain("response", "peer>", data, peer.name, id_, call.seq, peer.delivered, "tools/call", "")
     if seq < 0 and tap.must_keep:
         session.answered(call, Reply(fault=unkept(peer.name)))
         return True
-    del core.open[core_id]
+    del calls[core_id]  # pyright: ignore[reportArgumentType] - it is a number
     core.delivered = seq
     link = core.link
     if envelope.__class__ is LongAnswer and not link.stamped:
         send_long(link, b'{"jsonrpc":"2.0","id":%d,"result":' % core_id, envelope.result, data)
-    else:
+    elif link.stamped:
         message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
-        link.send(message, Stamp(kind="response", id=core_id) if link.stamped else None)
+        link.send(message, Stamp(kind="response", id=core_id))
+    else:
+        link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result))
     if (left := peer.on_left) is not None:
         left(call, None)
     return True

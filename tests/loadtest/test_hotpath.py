@@ -332,7 +332,8 @@ def test_a_call_past_fifty_peers_goes_straight_and_takes_no_more_than_one_past_t
             counts.entered["straight.py: goes_straight"] == counts.entered["straight.py: comes_straight"] == 8
         )
         assert not counts.entered["session.py: Session.submit"]
-        found.append(counts.codes["straight.py: goes_straight"])
+        ways = ("straight.py: goes_straight", "straight.py: _of_several")
+        found.append(sum(counts.codes[way] for way in ways))
     assert found[0] == found[1] < found[2] == found[3]
 
 

@@ -299,7 +299,8 @@ def calls_that_go(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         went.append(true_way(*arguments))
         return went[-1]
 
-    monkeypatch.setattr("gateway.calls.session.goes_straight", watch)
+    for module in ("session", "core_state"):
+        monkeypatch.setattr(f"gateway.calls.{module}.goes_straight", watch)
     return went
 
 

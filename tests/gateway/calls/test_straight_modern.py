@@ -268,7 +268,7 @@ def test_what_says_nothing_unusual_does_go_straight_and_its_result_comes_so(
 ) -> None:
     table = Table(is_straight=True, alone=alone)
     table.perform("call", 1, "plain")
-    went = watched(monkeypatch, "goes_straight", "session")
+    went = watched(monkeypatch, "goes_straight", "core_state")
     came = watched(monkeypatch, "comes_straight", "peer_state")
     for how in STRAIGHT:
         table.perform("call", 2, how)
