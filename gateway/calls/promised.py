@@ -13,7 +13,16 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 Reads: TypeAlias = Callable[[bytes], object]
-"""Reads a result; raises `DecodeError` where it is not of the type."""
+"""Reads JSON; raises `DecodeError` where it is not of the type."""
+
+
+class Readers(msgspec.Struct, frozen=True, gc=False):
+    """What reads results that keep a promise, and only such."""
+
+    result: Reads
+    structured: Reads
+    """Reads the member `structuredContent` of a result that is known to say of no error."""
+
 
 MOST_MEMBERS: Final = 100
 """Members of all objects of a schema that is made a type: each is kept, and costs some microseconds once."""
@@ -38,7 +47,7 @@ class _OtherError(Exception):
     """A schema that is no type."""
 
 
-def reader_of(schema: object) -> Reads | None:
+def readers_of(schema: object) -> Readers | None:
     """Return what reads results that keep the promise of a schema, and only such; None where it has no type."""
     if not isinstance(schema, dict):
         return None
@@ -57,7 +66,7 @@ def reader_of(schema: object) -> Reads | None:
             ],
             gc=False,
         )
-        return msgspec.json.Decoder(result).decode
+        return Readers(msgspec.json.Decoder(result).decode, msgspec.json.Decoder(made).decode)
     except (_OtherError, TypeError, ValueError, RecursionError):
         return None
 

@@ -12,7 +12,8 @@ import jsonschema_rs
 import msgspec
 from msgspec import Raw
 
-from gateway.calls.promised import Reads, reader_of
+from gateway.calls.promised import Readers, readers_of
+from gateway.protocol.jsonrpc import ToolResult
 
 MOST_SCHEMAS = 10_000
 """Schemas of one session that are kept; results of further tools are not looked at."""
@@ -38,7 +39,7 @@ class Results:
 
     def __init__(self) -> None:
         self._schemas: dict[tuple[str, str], bytes | jsonschema_rs.Validator | None] = {}
-        self._reads: dict[tuple[str, str], Reads] = {}
+        self._reads: dict[tuple[str, str], Readers] = {}
         """What reads the results of tools that have been called, of those whose schema is a type."""
 
     def learn(self, peer: str, definition: bytes) -> None:
@@ -54,8 +55,9 @@ class Results:
         elif key in self._schemas or len(self._schemas) < MOST_SCHEMAS:
             self._schemas[key] = bytes(tool.schema)
 
-    def complaint(self, peer: str, tool: str, result: bytes) -> str:
-        """Return how a result of `tools/call` differs from the tool's schema; empty where it does not.
+    def complaint(self, peer: str, tool: str, result: bytes, members: ToolResult | None = None) -> str:
+        """Return how a result of `tools/call` differs from the tool's schema; empty where it does not. `members` are
+        all that there is in it, where that is known.
 
         What the tool itself calls an error, and the beginning of a task, promise nothing.
         """
@@ -65,7 +67,10 @@ class Results:
             return self._difference(key, result)
         try:
             # Most are right, and to read one as what it should be takes a third of holding it against its schema.
-            reads(result)
+            if members is not None and members.structured:
+                reads.structured(members.structured)
+            else:
+                reads.result(result)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return self._difference(key, result)
         return ""
@@ -100,7 +105,7 @@ class Results:
                 known = jsonschema_rs.validator_for(
                     schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
                 )
-                if (reads := reader_of(schema)) is not None:
+                if (reads := readers_of(schema)) is not None:
                     self._reads[key] = reads
             except (ValueError, TypeError):
                 known = None

@@ -287,7 +287,12 @@ def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
 def _breaks_promise(session: Session, peer: Peer, call: Call, envelope: Envelope) -> bool:
     """Whether a result is not what its tool's schema promises, where that is looked at."""
     results = session.results
-    return results is not None and results.complaint(peer.name, call.name, envelope.result) != ""
+    if results is None:
+        return False
+    if envelope.__class__ is LongAnswer:
+        members = cast("LongAnswer", envelope).members
+        return results.complaint(peer.name, call.name, envelope.result, members) != ""
+    return results.complaint(peer.name, call.name, envelope.result) != ""
 
 
 def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:

@@ -67,27 +67,25 @@ class LongCall(Envelope, gc=False):
 
     name: str = ""
     """What is called."""
+    arguments: Raw = EMPTY
+    """All that the params hold beside the name."""
+
+
+class ToolResult(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The result of a call as most are: its members as they came, empty where they are not there."""
+
+    content: Raw = EMPTY
+    structured: Raw = msgspec.field(name="structuredContent", default=EMPTY)
+    is_error: Raw = msgspec.field(name="isError", default=EMPTY)
+    kind: Raw = msgspec.field(name="resultType", default=EMPTY)
+    meta: Raw = msgspec.field(name="_meta", default=EMPTY)
 
 
 class LongAnswer(Envelope, gc=False):
     """A long message with a result. Made by `scan` alone."""
 
-
-class _Params(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The params of a call, for how long they are."""
-
-    name: str
-    arguments: Raw
-    meta: Raw = msgspec.field(name="_meta", default=EMPTY)
-
-
-class _Call(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A call and nothing else."""
-
-    id: int
-    method: str
-    params: _Params
-    jsonrpc: str
+    members: ToolResult | None = None
+    """All that the result holds, each member once, where it is compact and that of a call: no error, and of no kind."""
 
 
 class _Loose(msgspec.Struct, gc=False):
@@ -109,8 +107,8 @@ class _Answer(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     result: Raw = EMPTY
 
 
-_read_strict = msgspec.json.Decoder(Envelope).decode
-_read_call = msgspec.json.Decoder(_Call).decode
+read_strict = msgspec.json.Decoder(Envelope).decode
+"""An envelope without a look at what else there is. Raises `DecodeError`, `RecursionError` or `ValueError`."""
 _read_answer = msgspec.json.Decoder(_Answer).decode
 _loose = late_decoder(_Loose)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
@@ -122,10 +120,6 @@ _SALVAGED_BYTES: Final = 256 * 1024
 # What is not a member's own is less than another member would take, `,"id":0` being the shortest.
 _ANSWER_ROOM: Final = len(b'{"jsonrpc":"2.0","id":,"result":}') + 8
 _REQUEST_ROOM: Final = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}') + 8
-_PARAMS: Final = b'"params":'
-_CALL_SIZE: Final = len(b'{"jsonrpc":"2.0","id":,"method":"tools/call","params":{"name":"","arguments":}}')
-_INNER_SIZE: Final = len(b'{"name":"","arguments":}')
-_META_SIZE: Final = len(b',"_meta":')
 _KNOWN: Final = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
 
 
@@ -149,7 +143,7 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     size = len(data)
     kind: Kind | None = None
     try:
-        envelope = _read_strict(data) if size <= MAX_DIGITS else read_long(data, size)
+        envelope = read_strict(data) if size <= MAX_DIGITS else _read_long(data, size)
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
         envelope = _second_look(data, fault)
     else:
@@ -179,33 +173,11 @@ def scan(data: bytes, most_depth: int = MAX_DEPTH) -> tuple[Envelope, Kind | Non
     return envelope, kind
 
 
-def read_long(data: bytes, size: int) -> Envelope:
-    """As `_read_strict`, for what takes long to read: a call is read once, its envelope and what it names.
+def _read_long(data: bytes, size: int) -> Envelope:
+    # For who has long messages alone.
+    from gateway.protocol.long_messages import read_long
 
-    Where members take as many bytes together as they would in compact JSON there are no others, none is there twice,
-    and nothing stands before the params that could be taken for their name.
-    """
-    try:
-        call = _read_call(data)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        found = _read_strict(data)
-        if not found.result:
-            return found
-        return LongAnswer(found.jsonrpc, found.id, found.method, found.params, found.result, found.error)
-    params = call.params
-    name, meta = params.name, params.meta
-    inner = len(name.encode()) + len(params.arguments) + (_META_SIZE + len(meta) if meta else 0)
-    if (
-        call.method != "tools/call"
-        or call.jsonrpc != "2.0"
-        or size != _CALL_SIZE + len(b"%d" % call.id) + inner
-    ):
-        return _read_strict(data)
-    start = data.find(_PARAMS) + len(_PARAMS)
-    raw = Raw(memoryview(data)[start : start + inner + _INNER_SIZE])
-    if meta:
-        return Envelope(jsonrpc="2.0", id=call.id, method="tools/call", params=raw)
-    return LongCall(jsonrpc="2.0", id=call.id, method="tools/call", params=raw, name=name)
+    return read_long(data, size)
 
 
 def result_of(data: bytes, most_depth: int = MAX_DEPTH) -> Raw | None:

@@ -10,9 +10,12 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
 
-from gateway.calls.promised import reader_of
+from gateway.calls.promised import readers_of
 from gateway.calls.results import Results
+from gateway.protocol.jsonrpc import LongAnswer, ToolResult
+from gateway.protocol.long_messages import read_long
 
 NAMES = ["text", "n", 'a"b', "größe", "", "items"]
 
@@ -110,12 +113,21 @@ def long_way(schema: Any) -> Results:
 def test_what_a_type_takes_its_schema_takes(data: st.DataObject) -> None:
     schema = data.draw(schemas)
     value = data.draw(st.one_of(fitting(schema), values))
-    reads = reader_of(schema)
+    reads = readers_of(schema)
     if reads is None:
         return
     result = json.dumps({"content": [], "structuredContent": value}).encode()
+    structured = json.dumps(value).encode()
     try:
-        reads(result)
+        reads.structured(structured)
+    except msgspec.DecodeError:
+        with pytest.raises(msgspec.DecodeError):
+            reads.result(result)
+    else:
+        members = ToolResult(content=Raw(b"[]"), structured=Raw(structured))
+        assert long_way(schema).complaint("p", "t", result, members) == ""
+    try:
+        reads.result(result)
     except msgspec.DecodeError:
         return
     try:
@@ -150,9 +162,9 @@ GOOD: dict[str, Any] = {
 
 
 def test_a_schema_as_most_are_is_a_type() -> None:
-    reads = reader_of(OBJECT)
+    reads = readers_of(OBJECT)
     assert reads is not None
-    reads(json.dumps({"content": [], "structuredContent": GOOD}).encode())
+    reads.result(json.dumps({"content": [], "structuredContent": GOOD}).encode())
 
 
 NO_TYPES: list[Any] = [
@@ -170,7 +182,7 @@ NO_TYPES: list[Any] = [
 
 @pytest.mark.parametrize("schema", NO_TYPES)
 def test_other_schemas_are_no_type(schema: Any) -> None:
-    assert reader_of(schema) is None
+    assert readers_of(schema) is None
 
 
 bodies = st.sampled_from(
@@ -196,6 +208,16 @@ bodies = st.sampled_from(
 )
 
 
+def members_of(result: bytes) -> ToolResult | None:
+    """What is known of a result that came in a long message."""
+    message = b'{"jsonrpc":"2.0","id":1,"result":%b}' % result
+    try:
+        envelope = read_long(message, len(message))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return envelope.members if isinstance(envelope, LongAnswer) else None
+
+
 @given(
     st.lists(bodies, min_size=2, max_size=3),
     st.sampled_from([OBJECT, {**OBJECT, "additionalProperties": True}, {"type": "object", "title": 5}]),
@@ -205,6 +227,6 @@ bodies = st.sampled_from(
 def test_what_is_said_of_a_result_is_what_its_schema_says(results: list[bytes], schema: Any) -> None:
     known = long_way(schema)
     # Of each tool the first result is held against the schema.
-    assert [known.complaint("p", "t", each) for each in results] == [
-        long_way(schema).complaint("p", "t", each) for each in results
-    ]
+    expected = [long_way(schema).complaint("p", "t", each) for each in results]
+    assert [known.complaint("p", "t", each) for each in results] == expected
+    assert [known.complaint("p", "t", each, members_of(each)) for each in results] == expected

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gateway.protocol import jsonrpc
 from gateway.protocol.bounds import MAX_DIGITS
-from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, LongCall, Salvaged, read_long
+from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, LongAnswer, LongCall, Salvaged
+from gateway.protocol.long_messages import read_long
 from tests.gateway.protocol.bounds_kit import depth
 
 IDS = st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -178,8 +179,7 @@ def test_a_long_call_that_is_read_once_is_the_one_that_is_read_twice(
     assert all_of(once) == all_of(read)
     if isinstance(once, LongCall):
         found = json.loads(bytes(read.params))
-        assert found["name"] == once.name
-        assert "_meta" not in found
+        assert found == {"name": once.name, "arguments": json.loads(bytes(once.arguments))}
         assert not twice or not any(what.strip() for _, what in twice)
 
 
@@ -196,6 +196,65 @@ def test_a_long_compact_call_is_read_once_whatever_comes_first(first: str) -> No
         "café",
         params,
     )
+
+
+RESULTS = st.sampled_from(
+    [
+        '"content":[]', '"content":null', '"content":[{"type":"text","text":"é"}]', '"structuredContent":{"a":1e400}',
+        '"isError":false', '"isError":true', '"isError":1', '"_meta":{}', '"resultType":"complete"', '"other":[{}]',
+        '"content":"%s"', '"structuredContent":{"text":"%s"}', '"result":{"content":[]}', '" content":[]',
+    ]
+)  # fmt: skip
+"""Members of a result; LONG stands where `%s` does."""
+LONG = "é" + "x" * MAX_DIGITS
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(RESULTS, max_size=5),
+    st.permutations(['"jsonrpc":"2.0"', '"id":%s', '"result":%s']),
+    st.sampled_from(["1", "-1", "12345678901234567890123", '"a"', '"result"', "null", "1.0"]),
+    st.sampled_from(["{%s}", "{%s}", "{ %s}", "[%s]", "{%s }"]),
+    st.sampled_from(["", "", ',"id":7', ',"result":{"content":[]}', ',"jsonrpc":"1"', ',"more":1', " "]),
+)
+def test_a_long_answer_that_is_read_once_is_the_one_that_is_read_twice(
+    members: list[str], order: list[str], id_: str, brackets: str, more: str
+) -> None:
+    result = brackets % ",".join(members).replace("%s", LONG)
+    text = ",".join(order).replace('"id":%s', f'"id":{id_}').replace('"result":%s', f'"result":{result}')
+    data = f"{{{text}{more}}}".encode()
+    try:
+        read = msgspec.json.decode(data, type=Envelope)
+    except msgspec.DecodeError:
+        with pytest.raises(msgspec.DecodeError):
+            read_long(data, len(data))
+        return
+    once = read_long(data, len(data))
+    assert all_of(once) == all_of(read)
+    assert isinstance(once, LongAnswer) == bool(read.result)
+    told = once.members if isinstance(once, LongAnswer) else None
+    if told is None:
+        return
+    expected = msgspec.json.decode(bytes(read.result), type=dict[str, msgspec.Raw])
+    named = ("content", "structuredContent", "isError", "_meta")
+    found = (told.content, told.structured, told.is_error, told.meta)
+    assert {name: bytes(raw) for name, raw in zip(named, found, strict=True) if raw} == {
+        name: bytes(raw) for name, raw in expected.items()
+    }
+    assert len(members) == len(expected)
+    assert bytes(told.is_error) != b"true"
+
+
+@pytest.mark.parametrize("first", ["result", "id", "jsonrpc"])
+def test_a_long_compact_answer_is_read_once_whatever_comes_first(first: str) -> None:
+    result: dict[str, Any] = {"structuredContent": {"a": "é" * MAX_DIGITS}, "isError": False, "content": []}
+    value: dict[str, Any] = {"jsonrpc": "2.0", "id": 17, "result": result}
+    data = json.dumps({first: value[first]} | value, separators=(",", ":"), ensure_ascii=False).encode()
+    envelope, kind = jsonrpc.scan(data)
+    assert isinstance(envelope, LongAnswer)
+    assert envelope.members is not None
+    assert (kind, envelope.id, json.loads(bytes(envelope.result))) == ("response", 17, result)
+    assert json.loads(bytes(envelope.members.structured)) == result["structuredContent"]
 
 
 @given(IDS, st.booleans())
