@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import psutil
@@ -19,7 +20,7 @@ import pytest
 
 from gateway.bench import probes
 from gateway.bench.checking import Measured, Probe, gather
-from gateway.bench.client import BenchError
+from gateway.bench.client import BenchError, Client
 from gateway.bench.ending import interruptible
 from gateway.bench.matrix import PLANS, Plan, Scene, cell_of, scene
 from gateway.bench.results import Report
@@ -209,6 +210,32 @@ def test_what_would_be_in_vain_is_said_before_anything_is_measured(
     done = subprocess.run([*BENCH, *arguments], capture_output=True, timeout=50, check=False)
     assert (done.returncode, done.stdout) == (code, b"")
     assert told in done.stderr
+
+
+def test_a_ping_that_waits_for_one_that_is_held_up_is_counted_from_when_it_was_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of ten pings takes as long as five of them are apart: the four after it were due meanwhile."""
+    now = 0
+
+    class HeldUp:
+        def prepare(self, inner: bytes, count: int) -> list[bytes]:
+            return [b"slow" if number == 2 else inner for number in range(count)]
+
+        def time(self, prepared: list[bytes]) -> list[int]:
+            nonlocal now
+            took = 5 * probes.EVERY_NS if prepared == [b"slow"] else 1000
+            now += took
+            return [took]
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += round(seconds * 1e9) + 50_000
+
+    monkeypatch.setattr(probes.time, "perf_counter_ns", lambda: now)
+    monkeypatch.setattr(probes.time, "sleep", sleep)
+    times = probes.paced(cast("Client", HeldUp()), 10)
+    assert [round(ns / probes.EVERY_NS, 1) for ns in times] == [0, 0, 5, 4, 3, 2, 1, 0, 0, 0]
 
 
 def test_probes_look_at_a_gateway_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
