@@ -84,7 +84,11 @@ def compare(cell: Cell, direct: Timing, gateway: Timing) -> Comparison:
 
 def better(first: Comparison, second: Comparison) -> Comparison:
     """Of two measurements of one cell, the one that was disturbed less; it says how often was measured."""
-    tries = first.tries + second.tries
+    return msgspec.structs.replace(min((first, second), key=_disturbed), tries=first.tries + second.tries)
+
+
+def _disturbed(found: Comparison) -> tuple[bool, bool, float, float]:
     # Less than nothing was added: one side was struck and the other not, and that is no better figure.
-    chosen = min((first, second), key=lambda found: (found.added_p50_us <= 0, found.ratio))
-    return msgspec.structs.replace(chosen, tries=tries)
+    is_impossible = found.added_p50_us <= 0
+    # Neither is the least ratio, where the direct side was struck in all of its rounds.
+    return is_impossible, found.is_suspicious, max(found.direct.spread, found.gateway.spread), found.ratio

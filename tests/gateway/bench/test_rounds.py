@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bench.matrix import cell_of
-from gateway.bench.results import Timing
+from gateway.bench.results import Comparison, Timing
 from gateway.bench.rounds import SPREAD, better, compare, median, percentile, timing
 from gateway.bench.setup import Setup
 
@@ -91,3 +91,14 @@ def test_of_two_tries_the_one_with_less_added_is_told_but_never_one_with_less_th
     assert better(good, bad).tries == 2
     assert better(better(bad, impossible), good).added_p50_us == 30
     assert better(better(bad, impossible), good).tries == 3
+
+
+def test_of_two_tries_a_quiet_one_is_told_and_else_the_quieter_one_however_much_the_other_flatters() -> None:
+    def tried(direct: float, spread: float) -> Comparison:
+        return compare(CELL, taking(direct, spread=spread), taking(40))
+
+    quiet, busy, busier = tried(10, 1.1), tried(20, SPREAD + 0.1), tried(30, SPREAD + 1)
+    assert busier.ratio < busy.ratio < quiet.ratio
+    for one, other in ((quiet, busy), (quiet, busier), (busy, busier)):
+        assert better(one, other).ratio == better(other, one).ratio == one.ratio
+    assert not better(busier, quiet).is_suspicious
