@@ -6,7 +6,7 @@ A shell: `gateway.bench` measures, and knows how its figures look.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -17,11 +17,13 @@ import typer
 from gateway.cli.options import JsonOption
 from gateway.cli.output import (
     BAD_INPUT,
+    DONE,
     INTERRUPTED,
     NO,
     CliError,
     console,
     counted,
+    ensure_writable,
     examples,
     tell_error,
     terminal_width,
@@ -136,8 +138,10 @@ def register(app: typer.Typer) -> None:
         run = _chosen(kind, only, pinned=pinned, port=port)
         with _progress() as told:
             report = run.run(told)
+        # Before anything is printed: whoever reads it may end before the end of it.
+        faults = write_files(report, plot, csv)
         _tell(report, json=json)
-        return keep(report, plot, csv)
+        return end(report, plot, csv, faults)
 
 
 def _refuse(mode: str | None, without_effect: Mapping[str, bool]) -> None:
@@ -185,8 +189,8 @@ def _look_ahead(plot: Path | None, csv: Path | None) -> None:
             hint = "Install Tieline with the extra `bench`; without `--plot` there are bars in the terminal"
             raise CliError(str(error), hint=hint) from error
     for path in (plot, csv):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise CliError(f"`{path}` cannot be written: there is no folder `{path.parent}`", code=BAD_INPUT)
+        if path is not None:
+            ensure_writable(path)
 
 
 @contextmanager
@@ -227,23 +231,34 @@ def _tell(report: Report, *, json: bool) -> None:
         out.print(line, markup=False)
 
 
-def keep(report: Report, plot: Path | None, csv: Path | None) -> int:
-    """Write the files that were asked for, and say how the run ended; return the exit code."""
+def write_files(report: Report, plot: Path | None, csv: Path | None) -> list[CliError]:
+    """Write the files that were asked for; return what became of those that could not be."""
+    from gateway.bench.chart import draw
     from gateway.bench.table import csv_of
 
+    faults: list[CliError] = []
     if csv is not None:
-        write_file(csv, csv_of(report))
+        try:
+            write_file(csv, csv_of(report))
+        except CliError as fault:
+            faults.append(fault)
     if plot is not None:
-        from gateway.bench.chart import draw
-
         try:
             draw(report, plot)
         except OSError as error:
-            raise CliError(f"`{plot}` cannot be written: {error.strerror}", code=BAD_INPUT) from error
+            faults.append(CliError(f"`{plot}` cannot be written: {error.strerror}", code=BAD_INPUT))
+    return faults
+
+
+def end(report: Report, plot: Path | None, csv: Path | None, faults: Sequence[CliError]) -> int:
+    """Say how the run ended; return the exit code."""
+    for fault in faults:
+        tell_error(str(fault))
     if not report.is_complete:
         count = len(report.comparisons) + len(report.probes)
         are, them = ("is", "it") if count == 1 else ("are", "them")
-        files = "".join(f", `{path}` has {them}" for path in (csv, plot) if path is not None)
+        written = [path for path in (csv, plot) if path is not None] if not faults else []
+        files = "".join(f", `{path}` has {them}" for path in written)
         tell_error(f"interrupted: {counted(count, 'figure')} had been measured and {are} told{files}")
         return INTERRUPTED
     if report.skipped:
@@ -251,5 +266,4 @@ def keep(report: Report, plot: Path | None, csv: Path | None) -> int:
         tell_error(
             f"{counted(len(report.skipped), 'figure')} could not be measured: {first.name}: {first.why}"
         )
-        return NO
-    return 0
+    return BAD_INPUT if faults else NO if report.skipped else DONE

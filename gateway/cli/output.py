@@ -84,6 +84,26 @@ def write_file(path: Path, content: str | bytes) -> None:
         raise CliError(f"`{path}` cannot be written: {error.strerror}", code=BAD_INPUT) from error
 
 
+def ensure_writable(path: Path) -> None:
+    """Try whether a file that an option names can be written, before there is something to lose.
+
+    Raises:
+        CliError: If it cannot.
+    """
+    from tempfile import TemporaryFile
+
+    try:
+        if path.is_file() or path.is_dir():
+            path.open("ab").close()
+        elif not path.exists():
+            TemporaryFile(dir=path.absolute().parent).close()
+    except OSError as error:
+        missing = "" if path.absolute().parent.is_dir() else f": there is no folder `{path.parent}`"
+        raise CliError(
+            f"`{path}` cannot be written{missing or f': {error.strerror}'}", code=BAD_INPUT
+        ) from error
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that honours `NO_COLOR` and wraps nothing when its output is not a terminal."""
     from rich.console import Console

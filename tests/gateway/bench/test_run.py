@@ -27,8 +27,8 @@ from gateway.bench.results import Report
 from gateway.bench.run import Run
 from gateway.bench.setup import EVERYTHING, North, Setup, South
 from gateway.bench.sides import Side, Sides
-from gateway.cli.bench import keep
-from gateway.cli.output import DONE, INTERRUPTED, NO
+from gateway.cli.bench import end, write_files
+from gateway.cli.output import BAD_INPUT, DONE, INTERRUPTED, NO
 
 TINY = Plan(warm_up=2, rounds=2, calls=4, bursts=1, burst_calls=20, tries=1)
 BENCH = [sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())", "bench"]
@@ -87,7 +87,7 @@ def test_a_port_in_use_is_said_and_the_rest_is_measured() -> None:
     assert str(port) in report.skipped[0].why
     assert "another program listens already" in report.skipped[0].why
     assert report.is_complete
-    assert keep(report, None, None) == NO
+    assert end(report, None, None, []) == NO
 
 
 def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,10 +100,10 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, capsys: pytest.Cap
     assert not report.is_complete
     assert len(report.comparisons) == 1
     path = tmp_path / "bench.csv"
-    assert keep(report, None, path) == INTERRUPTED
+    assert end(report, None, path, write_files(report, None, path)) == INTERRUPTED
     assert len(path.read_text().splitlines()) == 2
     assert f"interrupted: 1 figure had been measured and is told, `{path}` has it" in capsys.readouterr().err
-    assert keep(msgspec.structs.replace(report, is_complete=True), None, None) == DONE
+    assert end(msgspec.structs.replace(report, is_complete=True), None, None, []) == DONE
 
 
 def test_a_gateway_that_is_killed_while_it_is_measured_costs_its_own_figures_alone() -> None:
@@ -202,6 +202,9 @@ def test_only_the_first_signal_interrupts_and_what_was_heard_before_is_heard_aga
         (["--check", "--goals"], 2, b"`--goals` does nothing together with `--check`"),
         (["--plot", "bench.txt"], 2, b"must end with .png or .svg"),
         (["--csv", "no/such/folder/x.csv"], 3, b"there is no folder"),
+        (["--csv", "/"], 3, b"`/` cannot be written: Is a directory"),
+        (["--csv", "/proc/x.csv"], 3, b"`/proc/x.csv` cannot be written: "),
+        (["--plot", "/proc/version.png"], 3, b"`/proc/version.png` cannot be written: "),
     ],
 )
 def test_what_would_be_in_vain_is_said_before_anything_is_measured(
@@ -236,6 +239,30 @@ def test_a_ping_that_waits_for_one_that_is_held_up_is_counted_from_when_it_was_d
     monkeypatch.setattr(probes.time, "sleep", sleep)
     times = probes.paced(cast("Client", HeldUp()), 10)
     assert [round(ns / probes.EVERY_NS, 1) for ns in times] == [0, 0, 5, 4, 3, 2, 1, 0, 0, 0]
+
+
+def test_a_file_that_cannot_be_written_costs_neither_the_other_nor_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = run()
+    full, plot = tmp_path / "full.csv", tmp_path / "bench.svg"
+    full.symlink_to("/dev/full")
+    faults = write_files(report, plot, full)
+    assert plot.stat().st_size > 1000
+    assert end(report, plot, full, faults) == BAD_INPUT
+    assert capsys.readouterr().err == f"error: `{full}` cannot be written: No space left on device\n"
+    assert end(msgspec.structs.replace(report, is_complete=False), plot, full, faults) == INTERRUPTED
+
+
+def test_figures_that_a_closed_pipe_loses_are_in_their_files_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "bench.csv"
+    words = ["--quick", "--only", "stdio-stdio/300B/recording/64", "--no-pinned", "--csv", str(path)]
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run([*BENCH, *words], stdout=writes, timeout=50, check=False)
+    os.close(writes)
+    assert done.returncode == NO
+    assert len(path.read_text().splitlines()) == 2
 
 
 def test_probes_look_at_a_gateway_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
