@@ -95,6 +95,21 @@ class LineOutput(ABC):
             if self._queued > self._high:
                 self._check_high()
 
+    def send_line(self, line: bytes) -> None:
+        """As `send`, for a message that ends with a newline and holds no other one."""
+        turn = self._turn
+        if turn.batching or self._tick == turn.tick or self._queued or self._is_mute:
+            self.send(line[:-1])
+            return
+        self._tick = turn.tick
+        try:
+            done = os.write(self._write_fd, line)
+        except OSError as error:
+            self._refused(line, error)
+        else:
+            if done != len(line):
+                self._took(line, done)
+
     def send_parts(self, parts: tuple[bytes, ...]) -> None:
         """As `send`, for a long message in parts that hold no newline: what the system takes at once is not copied."""
         turn = self._turn

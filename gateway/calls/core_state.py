@@ -66,6 +66,8 @@ class Core:
     def __init__(self, session: Session, link: Link, hello: Hello) -> None:
         self.session = session
         self.link = link
+        self.send_line: Callable[[bytes], None] | None = getattr(link, "send_line", None)
+        """Sends a message with its newline; None where the link has none. What comes of one holds none either."""
         self.hello = hello
         self.era: mcp.Era | None = None
         """None until its first request tells."""

@@ -83,7 +83,7 @@ class Peer:
         "config", "damage", "delivered", "era", "errors", "facts", "fault", "flood", "hops", "host",
         "info", "is_full", "is_plain", "last_fault", "last_id", "level", "life", "likely", "limit", "link",
         "lives", "may_renew", "most_depth", "name", "next_life", "on_left", "pending", "plain",
-        "refusal", "registered", "sessions", "shakes", "state", "timeout_ns", "version", "waiting",
+        "refusal", "registered", "send_line", "sessions", "shakes", "state", "timeout_ns", "version", "waiting",
         "wants",
     )  # fmt: skip
 
@@ -115,6 +115,8 @@ class Peer:
         self.era: mcp.Era = "legacy"
         self.plain: mcp.Era | Literal[""] = ""
         """The era of the plain calls that may go straight to it: its own once it is ready; none on a stamped link."""
+        self.send_line: Callable[[bytes], None] | None = None
+        """As a core has it, once plain calls may go straight to it."""
         self.is_plain = False
         """Whether their results may come straight: what comes in a later life is recorded with the life's number."""
         self.version = ""
@@ -251,6 +253,7 @@ class Peer:
         link = self.link
         self.plain = era if link is not None and not link.stamped else ""
         self.is_plain = self.plain != "" and self.life == 1
+        self.send_line = getattr(link, "send_line", None)
         self.fault = None
         self.level = ""
         info = bytes(translate.members(facts).get("serverInfo", b"")) if era == "legacy" else b""

@@ -90,12 +90,20 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     peer.last_id = ours
     peer.calls += 1
     peer.delivered = seq
-    link: Link = peer.link  # pyright: ignore[reportAssignmentType] - a plain peer has one
-    if is_long:
+    send_line = peer.send_line
+    if send_line is None or core.send_line is None or is_long:
+        _send(peer.link, ours, params, data if is_long else b"")  # pyright: ignore[reportArgumentType] - a plain peer has one
+    else:
+        send_line(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, params))
+    return True
+
+
+def _send(link: Link, ours: int, params: bytes, data: bytes) -> None:
+    """Send a call over any link; where it is a long one, `data` is the message that its params are a part of."""
+    if data:
         send_long(link, b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":' % ours, params, data)
     else:
         link.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
-    return True
 
 
 def _of_several(session: Session, name: str, params: bytes) -> tuple[Seat | None, str, bytes]:
@@ -326,17 +334,23 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         return True
     del calls[core_id]  # pyright: ignore[reportArgumentType] - it is a number
     core.delivered = seq
-    link = core.link
-    if envelope.__class__ is LongAnswer and not link.stamped:
-        send_long(link, b'{"jsonrpc":"2.0","id":%d,"result":' % core_id, envelope.result, data)
-    elif link.stamped:
-        message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
-        link.send(message, Stamp(kind="response", id=core_id))
+    send_line = core.send_line
+    if send_line is None or peer.send_line is None or envelope.__class__ is LongAnswer:
+        _send_answer(core.link, core_id, envelope, data)  # pyright: ignore[reportArgumentType] - as above
     else:
-        link.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result))
+        send_line(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (core_id, envelope.result))
     if (left := peer.on_left) is not None:
         left(call, None)
     return True
+
+
+def _send_answer(link: Link, core_id: int, envelope: Envelope, data: bytes) -> None:
+    """Send a result over any link."""
+    if envelope.__class__ is LongAnswer and not link.stamped:
+        send_long(link, b'{"jsonrpc":"2.0","id":%d,"result":' % core_id, envelope.result, data)
+        return
+    message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
+    link.send(message, Stamp(kind="response", id=core_id) if link.stamped else None)
 
 
 def come_together(peer: Peer, many: Sequence[bytes]) -> int:

@@ -428,15 +428,47 @@ def test_a_message_in_parts_is_the_message_that_they_make(size: int, is_batch: b
     run(main())
 
 
-def test_a_message_in_parts_to_nobody_ends_the_link_as_any_other_does() -> None:
+@pytest.mark.parametrize("is_batch", [False, True])
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_a_line_is_sent_as_its_message_is(size: int, *, is_batch: bool) -> None:
+    expected = [b"before", b"y" * size, b"between", b"after"]
+
+    async def main() -> None:
+        async with wire() as it:
+            turn = turn_of(asyncio.get_running_loop())
+            if is_batch:
+                turn.begin()
+            it.link.send_line(expected[0] + b"\n")
+            if not is_batch:
+                await asyncio.sleep(0)
+                turn.tick += 1
+            it.link.send_line(expected[1] + b"\n")
+            it.link.send(expected[2])
+            it.link.send_line(expected[3] + b"\n")
+            if is_batch:
+                turn.end()
+            whole = b"".join(message + b"\n" for message in expected)
+            assert await it.heard(len(whole)) == whole
+
+    run(main())
+
+
+@pytest.mark.parametrize("way", ["parts", "line"])
+def test_a_message_in_parts_or_a_line_to_nobody_ends_the_link_as_any_other_does(way: str) -> None:
+    def send(link: LineLink) -> None:
+        if way == "parts":
+            link.send_parts((b"{", b"}"))
+        else:
+            link.send_line(b"{}\n")
+
     async def main() -> None:
         async with wire() as it:
             it.shut("theirs_in")
-            it.link.send_parts((b"{", b"}"))
+            send(it.link)
             fault = await it.receiver.end()
             assert fault is not None
             assert fault.reason == "closed"
-            it.link.send_parts((b"{", b"}"))
+            send(it.link)
 
     run(main())
 
