@@ -8,6 +8,7 @@ end, and the exit code by budget. `python -m loadtest.run` does all of it with o
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -77,6 +78,8 @@ def _options(parser: Any) -> None:
 
 def _crew(options: Any, users: list[Any]) -> Crew:
     place = Place.decode(options.place) if options.place else _place(options)
+    if not 0 < options.factor < math.inf:
+        raise PlanError(f"calls come so many times faster: `--factor` cannot be {options.factor:g}")
     crew = Crew(
         place,
         factor=options.factor,
@@ -137,7 +140,7 @@ def _prepare(environment: Any) -> None:
         environment.crew = _crew(options, environment.user_classes)
         kinds = sorted({user.kind for user in environment.user_classes})
         budgets = parse_budgets(Path(options.budgets).read_text(), kinds, options.budgets)
-        environment.bounds = changed(budgets, options.budget)
+        environment.bounds = changed(budgets, options.budget, kinds)
     except (BudgetError, PlanError, ScriptError, OSError) as fault:
         sys.stderr.write(f"error: {fault}\n")
         sys.stderr.flush()

@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from math import inf, isfinite, nan
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,16 +48,53 @@ from loadtest.crowd.script import parse as parse_script
 from loadtest.crowd.sources import plan_from
 
 DONE, NO, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
-KINDS = {"scripted": ["ScriptedUser"], "recorded": ["RecordedUser"], "chaos": ["ChaosUser", "Bystander"]}
+USERS = {"scripted": ["ScriptedUser"], "recorded": ["RecordedUser"], "chaos": ["ChaosUser", "Bystander"]}
+KINDS = {"scripted": ["scripted"], "recorded": ["recorded"], "chaos": ["bystander", "chaos"]}
+"""What figures and budgets of these agents are called by."""
+OF_ONE_KIND = {
+    "scripted": ("script", "lanes"),
+    "recorded": ("recording", "factor", "spread"),
+    "chaos": ("faults", "calm", "flood"),
+}
+"""Options that say something to one kind of agents alone."""
+OF_OUR_GATEWAY = ("config", "port", "record")
+"""Options about a gateway that is started, which do nothing to one that runs already."""
 LISTENERS = {"ws": "websocket", "http": "http"}
 LOCUSTFILE = Path(__file__).with_name("locustfile.py")
 REACH_S = 5.0
 END_S = 40.0
+"""How long a load generator may take to end once it is told to."""
 
 
 def _at_least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else _at_least_one(text)
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = nan
+    if not isfinite(number) or number < 0:
+        raise argparse.ArgumentTypeError(f"must be a number of 0 or more, not {text}")
+    return number
+
+
+def _more_than_nothing(text: str) -> float:
+    if not (number := _number(text)):
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return number
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 65535, not {text}")
     return int(text)
 
 
@@ -66,13 +104,13 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m loadtest.run", description=(__doc__ or "").partition("\n")[0]
     )
     add = made.add_argument
-    add("--users", choices=KINDS, default="scripted", help="what kind of agents (scripted)")
+    add("--users", choices=USERS, default="scripted", help="what kind of agents (scripted)")
     add("--transport", choices=("ws", "http", "stdio"), default="ws", help="how they are connected (ws)")
     add("--count", type=_at_least_one, default=4, help="how many agents (4)")
     add("--seconds", type=_at_least_one, default=10, help="how long (10)")
     add(
         "--workers",
-        type=int,
+        type=_count,
         default=0,
         help="processes that make the load, besides the master (0: one does all)",
     )
@@ -80,20 +118,20 @@ def parser() -> argparse.ArgumentParser:
     add("--url", default="", help="a gateway that runs already: ws://… or http://…")
     add("--token-file", type=Path, help="file with its bearer token")
     add("--config", type=Path, help="start a gateway with this tieline.toml instead of an echo server")
-    add("--port", type=int, default=0, help="port of the gateway that is started (0: a free one)")
+    add("--port", type=_port, default=0, help="port of the gateway that is started (0: a free one)")
     add("--script", type=Path, help="scripted: the calls, as TOML (loadtest/crowd/echo.toml)")
     add("--lanes", type=_at_least_one, default=1, help="scripted: calls of one agent at the same time (1)")
     add("--recording", type=Path, help="recorded: whose agent they all are")
-    add("--factor", type=float, default=1.0, help="recorded: how much faster than recorded (1)")
+    add("--factor", type=_more_than_nothing, default=1.0, help="recorded: how much faster than recorded (1)")
     add(
         "--spread",
-        type=float,
+        type=_number,
         default=0,
         help="recorded: seconds over which they come (a third of --seconds)",
     )
     add("--faults", default=",".join(FAULTS), help=f"chaos: what peers do ({','.join(FAULTS)})")
-    add("--calm", type=float, default=2.0, help="chaos: seconds before they begin with it (2)")
-    add("--flood", type=int, default=2000, help="chaos: notifications of one flood (2000)")
+    add("--calm", type=_number, default=2.0, help="chaos: seconds before they begin with it (2)")
+    add("--flood", type=_at_least_one, default=2000, help="chaos: notifications of one flood (2000)")
     add(
         "--budget",
         action="append",
@@ -109,7 +147,7 @@ def locust_command(options: argparse.Namespace, place: Place) -> list[str]:
     """What runs locust."""
     out: Path = options.out
     command = [
-        *(sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), *KINDS[options.users], "--headless"),
+        *(sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), *USERS[options.users], "--headless"),
         *("--users", str(options.count), "--spawn-rate", str(options.count)),
         *("--run-time", f"{options.seconds}s", "--loglevel", "WARNING", "--only-summary", "--reset-stats"),
         *("--html", str(out / "locust.html"), "--json-file", str(out / "locust")),
@@ -213,19 +251,29 @@ def drive(options: argparse.Namespace, place: Place, gateway: Running | None) ->
         start_new_session=True,
     )
     told: list[int] = []
+    until = inf
+
+    def end() -> None:
+        nonlocal until
+        until = time.monotonic() + END_S
+        _signal(process, signal.SIGINT)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         del frame
         told.append(number)
-        has_begun = (options.out / BEGUN).exists()
-        _signal(process, signal.SIGINT if len(told) == 1 and has_begun else signal.SIGKILL)
+        if len(told) == 1 and (options.out / BEGUN).exists():
+            end()
+        else:
+            _signal(process, signal.SIGKILL)
 
     _on_signals(interrupt)
     trouble = None
     while process.poll() is None:
         if gateway is not None and trouble is None and not told and (trouble := gateway.trouble) is not None:
             sys.stderr.write(f"error: {trouble}\n")
-            _signal(process, signal.SIGINT)
+            end()
+        if time.monotonic() > until:
+            _signal(process, signal.SIGKILL)
         time.sleep(0.05)
     if told:
         has_begun = (options.out / BEGUN).exists()
@@ -256,11 +304,29 @@ def check(options: argparse.Namespace) -> None:
     Raises:
         BudgetError, PlanError, ScriptError, OSError: One of them is no good.
     """
-    changed({}, options.budget)
+    changed({}, options.budget, KINDS[options.users])
     if options.script is not None:
         parse_script(options.script.read_text(), str(options.script))
     if options.users == "recorded":
         plan_from(options.recording)
+
+
+def in_vain(options: argparse.Namespace) -> str:
+    """Say which option would do nothing, rather than leave it out silently; empty where none is."""
+    usual = parser()
+
+    def first(names: Sequence[str]) -> str:
+        given = (name for name in names if getattr(options, name) != usual.get_default(name))
+        return next((f"`--{name.replace('_', '-')}`" for name in given), "")
+
+    for kind, names in OF_ONE_KIND.items():
+        if kind != options.users and (found := first(names)):
+            return f"{found} does nothing to {options.users} agents, only to {kind} ones"
+    if options.url and (found := first(OF_OUR_GATEWAY)):
+        return f"{found} does nothing to a gateway that runs already, which `--url` names"
+    if options.config is not None and (found := first(("port",))):
+        return f"{found} does nothing beside `--config`, which says where the gateway listens"
+    return "" if options.url or options.token_file is None else "`--token-file` does nothing without `--url`"
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
@@ -274,6 +340,9 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
 def main() -> int:
     """Run one load test."""
     options = parser().parse_args()
+    if wrong := in_vain(options):
+        sys.stderr.write(f"error: {wrong}\n")
+        return WRONG_USE
     for name in ("out", "script", "recording", "config", "token_file"):
         # Locust runs in another directory.
         if (path := getattr(options, name)) is not None:

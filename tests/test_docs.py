@@ -30,6 +30,7 @@ from gateway.config import parse
 from gateway.protocol import mcp
 from loadtest.crowd.budgets import changed
 from loadtest.crowd.script import parse as parse_script
+from loadtest.run import KINDS, in_vain
 from loadtest.run import parser as load_options
 from tests.picture import ASKED_SHOP, SHOP, drawn, folded
 from tests.processes.gateway_kit import program
@@ -115,7 +116,8 @@ def test_every_load_test_in_the_documents_can_be_typed(line: str) -> None:
     words = shlex.split(line, comments=True)
     options = load_options().parse_args(words[words.index("loadtest.run") + 1 :])
 
-    changed({}, options.budget)
+    assert not in_vain(options)
+    changed({}, options.budget, KINDS[options.users])
 
 
 @pytest.mark.parametrize("text", list(blocks("toml calls.toml")))

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, cast
 
 import msgspec
+
+from gateway.config.mistakes import did_you_mean
+from loadtest.crowd.tally import FIGURES
+
+GENERATOR = "generator"
+"""How late the load generator itself was, as if it were a kind of user."""
 
 
 class BudgetError(ValueError):
@@ -25,6 +32,9 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.most is None and self.least is None:
             raise ValueError("a budget says `most` or `least`")
+        if not all(bound is None or isfinite(bound) for bound in (self.most, self.least)):
+            # Nothing that is measured is ever beyond such a bound.
+            raise ValueError("a bound is a finite number")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -87,30 +97,49 @@ def _judged(name: str, budget: Budget, measured: float | None) -> Verdict:
 
 
 def parse(text: str, kinds: Sequence[str], name: str = "budgets.toml") -> dict[str, Budget]:
-    """The budgets of these kinds of users, by `KIND.FIGURE`; other tables are not looked at.
+    """The budgets of these kinds of users, by `KIND.FIGURE`.
 
     Raises:
-        BudgetError: It is no TOML, or a budget is no budget.
+        BudgetError: It is no TOML, or a budget is no budget: of a bound that nothing is ever held against, nobody would
+            hear.
     """
     try:
-        load = cast("dict[str, Any]", tomllib.loads(text).get("load", {}))
+        load = tomllib.loads(text).get("load", {})
     except tomllib.TOMLDecodeError as fault:
         raise BudgetError(f"{name} is no TOML: {fault}") from None
+    if not isinstance(load, dict):
+        raise BudgetError(f"{name}, load: it has tables of budgets")
     found: dict[str, Budget] = {}
-    for kind in kinds:
-        for figure, bounds in cast("dict[str, Any]", load.get(kind, {})).items():
+    for kind, figures in cast("dict[str, Any]", load).items():
+        if not isinstance(figures, dict):
+            raise BudgetError(f"{name}, [load] {kind}: a kind of agent has a table of budgets")
+        for figure, bounds in cast("dict[str, Any]", figures).items():
             try:
+                _check(kind, figure)
                 found[f"{kind}.{figure}"] = msgspec.convert(bounds, Budget)
             except (msgspec.ValidationError, ValueError) as fault:
                 raise BudgetError(f"{name}, [load.{kind}] {figure}: {fault}") from None
-    return found
+    return {name: budget for name, budget in found.items() if _is_of(name.partition(".")[0], kinds)}
 
 
-def changed(budgets: dict[str, Budget], words: Sequence[str]) -> dict[str, Budget]:
-    """Budgets with some of them replaced: words are `KIND.FIGURE<=NUMBER` or `>=`.
+def _is_of(kind: str, kinds: Sequence[str]) -> bool:
+    """Whether something is measured of a kind where these users are at work."""
+    # Only what has its own times can be late.
+    return kind in kinds or (kind == GENERATOR and "recorded" in kinds)
+
+
+def _check(kind: str, figure: str) -> None:
+    if kind not in FIGURES:
+        raise BudgetError(f"no kind of agent is called {kind}{did_you_mean(kind, FIGURES)}")
+    if figure not in FIGURES[kind]:
+        raise BudgetError(f"nothing measures this{did_you_mean(figure, FIGURES[kind])}")
+
+
+def changed(budgets: dict[str, Budget], words: Sequence[str], kinds: Sequence[str]) -> dict[str, Budget]:
+    """Budgets with some of them replaced: words are `KIND.FIGURE<=NUMBER` or `>=`, of these kinds of users.
 
     Raises:
-        BudgetError: A word is not of that form.
+        BudgetError: A word is not of that form, or names what this run does not measure.
     """
     result = dict(budgets)
     for word in words:
@@ -119,7 +148,15 @@ def changed(budgets: dict[str, Budget], words: Sequence[str]) -> dict[str, Budge
         number = _number(bound) if found and "." in name else None
         if number is None:
             raise BudgetError(f"`{word}` is no budget: write KIND.FIGURE<=NUMBER or KIND.FIGURE>=NUMBER")
-        result[name.strip()] = Budget(most=number) if sign == "<=" else Budget(least=number)
+        name = name.strip()
+        kind, _, figure = name.partition(".")
+        try:
+            _check(kind, figure)
+            result[name] = Budget(most=number) if sign == "<=" else Budget(least=number)
+        except ValueError as fault:
+            raise BudgetError(f"`{word}` is no budget: {fault}") from None
+        if not _is_of(kind, kinds):
+            raise BudgetError(f"`{word}`: this run has {' and '.join(kinds)} agents, and measures no {kind}")
     return result
 
 

@@ -18,6 +18,23 @@ CALM, CHAOS = "calm", "chaos"
 SESSION = "session opened"
 """The name of handshakes: they count as failures do, and apart from calls in everything else."""
 SHARES = (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99))
+SAME_AGENT, ANOTHER_AGENT = "same agent", "another agent"
+"""Who calls a peer that behaves: the agent whose other peers do not, and one that has nothing to do with these."""
+_COMMON = (
+    *("calls", "failed", "failed_share", "unanswered", "calls_per_s", "sessions", "opening_p95_ms", "max_ms"),
+    *(f"{name}_ms" for name, _ in SHARES),
+)
+_RATIOS = tuple(
+    f"{who}_{name}_ratio".replace(" ", "_") for who in (SAME_AGENT, ANOTHER_AGENT) for name, _ in SHARES
+)
+FIGURES: dict[str, tuple[str, ...]] = {
+    "scripted": _COMMON,
+    "recorded": _COMMON,
+    "chaos": _COMMON,
+    "bystander": (*_COMMON, *_RATIOS),
+    "generator": ("lag_p99_ms",),
+}
+"""What there can be a budget for, by kind of user."""
 
 
 class Entry(msgspec.Struct):

@@ -19,7 +19,7 @@ from loadtest.crowd.pacing import Due, Pacer, Sample, arrival
 from loadtest.crowd.plan import is_error
 from loadtest.crowd.raw_clients import Client, Gone
 from loadtest.crowd.script import Call
-from loadtest.crowd.tally import CALM, CHAOS, SESSION
+from loadtest.crowd.tally import ANOTHER_AGENT, CALM, CHAOS, SAME_AGENT, SESSION
 from loadtest.crowd.voice import Voice, alone, said_of, under
 
 PATIENCE_S = 30.0
@@ -318,7 +318,7 @@ class ChaosUser(GatewayUser):
         client = self.client()
         if not self.opened(client):
             return
-        calm = spawn(watch, self, client, "same agent")
+        calm = spawn(watch, self, client, SAME_AGENT)
         try:
             while self.crew.is_calm and not self.crew.is_over:
                 self.rest(STEP_S)
@@ -363,7 +363,7 @@ class Bystander(GatewayUser):
         if not self.opened(client):
             return
         try:
-            watch(self, client, "another agent")
+            watch(self, client, ANOTHER_AGENT)
         finally:
             client.close()
 

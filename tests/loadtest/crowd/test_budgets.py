@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadtest.crowd.budgets import Budget, BudgetError, changed, judge, parse
+from loadtest.crowd.tally import ANOTHER_AGENT, CALM, CHAOS, FIGURES, SAME_AGENT, SESSION, Tally
 
 FILE = Path(__file__).parents[3] / "loadtest" / "budgets.toml"
 
@@ -57,6 +58,13 @@ def test_a_budget_is_kept_within_its_bounds_and_nowhere_else(
         ("[load.scripted]\np95_ms = { at_most = 3 }", r"\[load.scripted\] p95_ms"),
         ("[load.scripted]\np95_ms = {}", "says `most` or `least`"),
         ("[load.scripted]\np95_ms = 3", r"\[load.scripted\] p95_ms"),
+        ("[load.scripted]\np95_ms = { most = inf }", "p95_ms: a bound is a finite number"),
+        ("[load.scripted]\np95_ms = { most = nan }", "p95_ms: a bound is a finite number"),
+        ("[load.scripted]\np59_ms = { most = 3 }", "p59_ms: nothing measures this; did you mean `p9"),
+        ("[load.recorded]\nsame_agent_p95_ratio = { most = 3 }", "nothing measures this"),
+        ("[load.bystandr]\ncalls = { least = 3 }", "bystandr; did you mean `bystander`"),
+        ("[load]\nscripted = 3", "has a table of budgets"),
+        ("load = 3", "has tables of budgets"),
     ],
 )
 def test_a_wrong_file_is_said_in_words(text: str, why: str) -> None:
@@ -65,12 +73,48 @@ def test_a_wrong_file_is_said_in_words(text: str, why: str) -> None:
 
 
 def test_a_bound_can_be_changed_for_one_run() -> None:
-    budgets = changed({"a.p95_ms": Budget(most=1)}, ["a.p95_ms<=20", "a.calls >= 5"])
+    words = ["chaos.p95_ms<=20", "chaos.calls >= 5"]
 
-    assert budgets == {"a.p95_ms": Budget(most=20), "a.calls": Budget(least=5)}
+    budgets = changed({"chaos.p95_ms": Budget(most=1)}, words, ["bystander", "chaos"])
+
+    assert budgets == {"chaos.p95_ms": Budget(most=20), "chaos.calls": Budget(least=5)}
 
 
-@pytest.mark.parametrize("word", ["p95_ms<=3", "a.p95_ms=3", "a.p95_ms<=much"])
-def test_what_is_no_bound_is_refused(word: str) -> None:
-    with pytest.raises(BudgetError, match="is no budget"):
-        changed({}, [word])
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        *((word, "is no budget") for word in ("p95_ms<=3", "recorded.p95_ms=3", "recorded.p95_ms<=much")),
+        ("recorded.p95_ms<=inf", "a bound is a finite number"),
+        ("recorded.p59_ms<=3", "nothing measures this; did you mean `p9"),
+        ("recordd.p95_ms<=3", "no kind of agent is called recordd; did you mean `recorded`"),
+        ("chaos.p95_ms<=3", "this run has recorded agents, and measures no chaos"),
+    ],
+)
+def test_what_is_no_bound_of_this_run_is_refused(word: str, why: str) -> None:
+    with pytest.raises(BudgetError, match=why):
+        changed({}, [word], ["recorded"])
+
+
+def test_how_late_the_generator_was_is_bounded_where_it_is_measured() -> None:
+    word = "generator.lag_p99_ms<=5"
+    assert changed({}, [word], ["recorded"]) == {"generator.lag_p99_ms": Budget(most=5)}
+    with pytest.raises(BudgetError, match="measures no generator"):
+        changed({}, [word], ["scripted"])
+    text = "[load.generator]\nlag_p99_ms = { most = 5 }\n"
+    assert list(parse(text, ["recorded"])) == ["generator.lag_p99_ms"]
+    assert not parse(text, ["scripted"])
+
+
+def test_there_can_be_a_budget_for_whatever_is_measured_and_for_nothing_else() -> None:
+    tally = Tally()
+    for kind in FIGURES.keys() - {"generator"}:
+        tally.add(kind, "tools/call", 5.0)
+        tally.add(kind, SESSION, 5.0)
+    for who in (SAME_AGENT, ANOTHER_AGENT):
+        for part in (CALM, CHAOS):
+            tally.add("bystander", f"{who}, {part}", 5.0)
+    tally.lag.add(5.0)
+
+    named = {f"{kind}.{figure}" for kind, figures in FIGURES.items() for figure in figures}
+
+    assert tally.figures(1.0).keys() == named

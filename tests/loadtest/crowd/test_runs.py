@@ -12,11 +12,15 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
 
+from gateway.bench.ending import POLITE
 from loadtest import run
+from loadtest.crowd.place import Place, Running
+from loadtest.crowd.results import BEGUN
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
@@ -166,6 +170,38 @@ def test_a_load_generator_that_is_killed_is_told_and_leaves_nothing(tmp_path: Pa
     assert psutil.wait_procs(children, timeout=PATIENCE_S)[1] == []
 
 
+def test_a_load_generator_that_does_not_end_when_it_is_told_to_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begun = tmp_path / BEGUN
+    deaf = (
+        "import pathlib, signal, sys; signal.signal(2, signal.SIG_IGN); pathlib.Path(sys.argv[1]).touch()\n"
+    )
+    command = [sys.executable, "-c", f"{deaf}while True: signal.pause()", str(begun)]
+
+    def deaf_generator(*_: object) -> list[str]:
+        return command
+
+    monkeypatch.setattr(run, "locust_command", deaf_generator)
+    monkeypatch.setattr(run, "END_S", 0.1)
+    before = [signal.getsignal(number) for number in POLITE]
+    options = run.parser().parse_args(["--out", str(tmp_path)])
+
+    class Ended:
+        """A gateway that ends when the generator is at work."""
+
+        @property
+        def trouble(self) -> str | None:
+            return "the gateway ended" if begun.exists() else None
+
+    try:
+        assert run.drive(options, Place("stdio"), cast("Running", Ended())) == 1
+    finally:
+        for number, handler in zip(POLITE, before, strict=True):
+            signal.signal(number, handler)
+    assert "error: the load generator was ended by SIGKILL" in capfd.readouterr().err
+
+
 def refused(
     words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> str:
@@ -213,6 +249,12 @@ def test_a_port_in_use_is_said_in_words(
         (["--users", "chaos", "--faults", "sneeze"], 2, "no fault is called sneeze"),
         (["--url", "localhost:8400"], 3, "is no address of a gateway"),
         (["--budget", "p95<3"], 3, "is no budget"),
+        (["--budget", "chaos.calls>=3"], 3, "this run has scripted agents, and measures no chaos"),
+        (["--factor", "2"], 2, "`--factor` does nothing to scripted agents, only to recorded ones"),
+        (["--users", "chaos", "--lanes", "2"], 2, "`--lanes` does nothing to chaos agents"),
+        (["--url", "ws://127.0.0.1:9/mcp", "--record"], 2, "`--record` does nothing to a gateway that runs"),
+        (["--config", "a.toml", "--port", "9"], 2, "`--port` does nothing beside `--config`"),
+        (["--token-file", "token"], 2, "`--token-file` does nothing without `--url`"),
         (["--script", "nowhere.toml"], 3, "nowhere.toml` cannot be read: No such file"),
         (
             ["--url", "ws://127.0.0.1:9/mcp", "--token-file", "nowhere"],
@@ -249,9 +291,25 @@ def test_a_place_that_results_cannot_be_written_into_is_said_before_the_run(
     assert "results cannot be written into `/dev/null/results`: Not a directory" in told
 
 
-@pytest.mark.parametrize("words", [["--seconds", "-1"], ["--count", "0"], ["--lanes", "many"]])
-def test_no_agents_and_no_time_are_wrong_use(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--seconds", "-1"], "must be a whole number of 1 or more"),
+        (["--count", "0"], "must be a whole number of 1 or more"),
+        (["--lanes", "many"], "must be a whole number of 1 or more"),
+        (["--workers", "-1"], "must be a whole number of 1 or more"),
+        (["--flood", "0"], "must be a whole number of 1 or more"),
+        (["--factor", "0"], "must be more than 0"),
+        (["--factor", "nan"], "must be a number of 0 or more"),
+        (["--spread", "-1"], "must be a number of 0 or more"),
+        (["--calm", "inf"], "must be a number of 0 or more"),
+        (["--port", "70000"], "must be a number from 0 to 65535"),
+    ],
+)
+def test_numbers_that_no_run_can_have_are_wrong_use(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         run.parser().parse_args(words)
     assert ended.value.code == 2
-    assert "must be a whole number of 1 or more" in capsys.readouterr().err
+    assert why in capsys.readouterr().err
