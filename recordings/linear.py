@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol, cast
 
-import re2
-
 from recordings.late import Late
 
-_re2: Any = re2
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") | frozenset(
+    range(0x80, 0x100)
+)
 
 
 class Match(Protocol):
@@ -34,16 +34,21 @@ class Pattern(Protocol):
     def finditer(self, text: bytes, /) -> Iterator[Match]: ...
 
 
-def _options() -> Any:
-    options = _re2.Options()
-    options.encoding = _re2.Options.Encoding.LATIN1
+def _library() -> tuple[Any, Any]:
+    """RE2, and the options. It is loaded by the first pattern, which a start has none of."""
+    import re2
+
+    module: Any = re2
+    options = module.Options()
+    options.encoding = module.Options.Encoding.LATIN1
     options.log_errors = False
-    return options
+    return module, options
 
 
 def compiled(pattern: bytes) -> Pattern:
     """Compile a pattern. Raises `re2.error` where it is none."""
-    return cast("Pattern", _re2.compile(pattern, _options()))
+    module, options = _library()
+    return cast("Pattern", module.compile(pattern, options))
 
 
 def compiled_late(pattern: bytes) -> Pattern:
@@ -52,13 +57,17 @@ def compiled_late(pattern: bytes) -> Pattern:
 
 
 def escaped(literal: bytes) -> bytes:
-    """The pattern that matches these bytes alone."""
-    return cast("bytes", _re2.escape(literal))
+    """The pattern that matches these bytes alone, as RE2's own `escape` spells it."""
+    return b"".join(
+        rb"\x00" if not byte else bytes((byte,)) if byte in _PLAIN else b"\\" + bytes((byte,))
+        for byte in literal
+    )
 
 
 def any_of(patterns: Iterable[bytes]) -> Callable[[bytes], list[int] | None]:
     """A test for all patterns in one pass: the numbers of those that match anywhere, or None."""
-    filters = _re2.Set.SearchSet(_options())
+    module, options = _library()
+    filters = module.Set.SearchSet(options)
     for pattern in patterns:
         filters.Add(pattern)
     filters.Compile()

@@ -100,6 +100,11 @@ class Names:
         self.is_secret = lru_cache(maxsize=4096)(self._is_secret)
         """Whether the value under a name is to be redacted."""
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether no name counts as secret that the built-in list does not have."""
+        return not self._keys
+
     def allows(self, name: str) -> bool:
         """Whether the project has said that this name is harmless."""
         return bool(self._allowed) and "".join(words_of(name)) in self._allowed

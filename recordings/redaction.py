@@ -8,14 +8,16 @@ stays valid JSON, strings stay strings and numbers numbers, and every other byte
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import msgspec
 
 from recordings.frame import NO_BODY, Frame
+from recordings.glance import Glances, Look
 from recordings.late import late
 from recordings.linear import Match, Pattern, any_of, compiled, compiled_late, escaped
 from recordings.marks import MARK, Span, is_marked, mark_of, spliced, spliced_between, unmarked
@@ -108,6 +110,7 @@ class Redactor:
         self.generation = 0
         """Changes whenever there is more that is a secret."""
         self._quickened = -1
+        self._changing = threading.Lock()
         self.know(known)
 
     def know(self, secrets: Iterable[str]) -> None:
@@ -131,12 +134,30 @@ class Redactor:
         # A project's own patterns may begin anywhere, so they are looked for in each string by itself.
         near = (*telling, *([pattern] if literals else []))
         self._anywhere = compiled_late(b"|".join(b"(?:" + each + b")" for each in near))
-        self._every = any_of((*telling, *sure))
-        self.hints = self._every
-        """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
-        self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
-        self._scanned = near
-        self.generation += 1
+        look = partial(any_of, (*telling, *sure))
+        # Rules of a project's own may match without any of the words that a glance is for.
+        glances = not self._own and not loose_forms and self._names.is_built_in
+        with self._changing:
+            self._every: Look = Glances(look, known, self._looks) if glances else look()
+            self.hints = self._every
+            """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
+            self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
+            self._scanned = near
+            self.generation += 1
+
+    def _looks(self, before: Glances, look: Look) -> None:
+        """Look by all patterns from now on, in place of what was there before, unless something else is by now."""
+        with self._changing:
+            if self._every is before:
+                self._every = look
+            if self.hints is before:
+                self.hints = look
+
+    def look_closely(self) -> None:
+        """Be done with glances: what they are in the place of is loaded now, and not while a call waits."""
+        every = self._every
+        if isinstance(every, Glances):
+            every.settle()
 
     def quicken(self, compiled: Callable[[Sequence[bytes]], bytes | None] | None = None) -> None:
         """Have `hints` look at what holds no secret, as most does, in a fraction of the time; they stay the same.

@@ -1,4 +1,4 @@
-"""What a running gateway does beside messages: the ready file, the control socket, reload, the sweep of orphans.
+"""What a running gateway does beside messages: the ready file, the control socket, reload, what can wait at a start.
 
 Owns signals but those that end it. Every part is best effort: none of them may keep a gateway from serving.
 """
@@ -6,7 +6,6 @@ Owns signals but those that end it. Every part is best effort: none of them may 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 from pathlib import Path
@@ -19,7 +18,8 @@ from gateway.runtime.processes import sweep
 from gateway.runtime.world import tell
 
 SWEEP_S = 0.5
-"""How long after a start is looked for what a killed gateway has left behind: an agent waits for its answers first."""
+"""How long after a start is done what an agent need not wait for: to look for what a killed gateway has left behind,
+and to load what looks for secrets."""
 
 if TYPE_CHECKING:
     from gateway.runtime.control import ControlServer
@@ -100,9 +100,11 @@ class Upkeep:
             return
 
     async def _sweep(self) -> None:
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(SWEEP_S):
                 await self._is_ending.wait()
+        except TimeoutError:
+            await asyncio.to_thread(self._gateway.world.redactor.look_closely)
         await asyncio.to_thread(sweep)
 
     def _spawn(self, work: Any) -> None:

@@ -269,6 +269,8 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         "shutil", "tempfile", "random", "secrets", "hmac", "hashlib", "json", "zlib", "bz2", "lzma", "importlib.util",
         # What writes source and has it compiled, for each class: the start defines structs.
         "dataclasses",
+        # What looks closer at bytes that hold a word of a secret's name or shape.
+        "re2",
         # What is refused, not shown to a person, or not there at all in most sessions.
         "gateway.calls.turned_away", "gateway.calls.declared", "unicodedata",
         "gateway.protocol.canonical", "gateway.calls.ports", "gateway.sessions.files",

@@ -1,0 +1,78 @@
+"""A glance at bytes before there is RE2: whether they hold any of the words without which no built-in pattern matches.
+
+Owns those words. Only a no counts: what holds one is looked at by the patterns, and so is everything once there have
+been some glances. To load RE2 and compile its one look takes a twentieth of a start, and what crosses in a start, the
+greeting and the lists of plain tools, seldom holds such a word. A test holds that no pattern matches without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final, TypeAlias
+
+Look: TypeAlias = Callable[[bytes], list[int] | None]
+
+MOST_GLANCES: Final = 48
+"""So many looks are glances at most: those of a start. One by all patterns takes less time than one for each word."""
+LONGEST: Final = 8192
+"""Longer bytes are looked at by the patterns at once, which takes less time than finding each word in them."""
+
+WORDS: Final = (
+    # Of names that say secret.
+    b"token", b"authorization", b"cookie", b"passw", b"secret", b"credential", b"bearer",
+    # Of shapes, in their order; `bearer` and `cookie` are among them.
+    b"-----begin", b"eyj", b"basic", b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_",
+    b"glpat-", b"gldt-", b"glrt-", b"glptt-", b"glcbt-", b"glagent-", b"akia", b"asia", b"aiza", b"ya29.",
+    b"xox", b"xapp-", b"sk_", b"rk_", b"whsec_", b"npm_", b"pypi-", b"hf_", b"sg.", b"_v1_", b"shp", b"lin_",
+    b"age-secret-key-", b"tskey-", b"@",
+    # Of letters that are spelled as escapes.
+    b"\\u00",
+)  # fmt: skip
+"""In lower case. Each pattern of a shape needs one, and so does each of a name, or one of both that follow."""
+LAST: Final = (b"key", b"word", b"phrase", b"code")
+FIRST: Final = (
+    b"pass", b"api", b"private", b"access", b"signing", b"encryption", b"shared", b"account", b"master", b"ssh",
+)  # fmt: skip
+"""The other half of names of two words."""
+
+
+def may_tell(data: bytes, known: Collection[bytes] = ()) -> bool:
+    """Whether a built-in pattern, or one of the bytes that are `known`, may be found in `data`."""
+    if len(data) > LONGEST:
+        return True
+    lower = data.lower()
+    for word in WORDS:
+        if word in lower:
+            return True
+    for form in known:
+        if form in data:
+            return True
+    return any(word in lower for word in LAST) and any(word in lower for word in FIRST)
+
+
+class Glances:
+    """A look whose first turns are glances. What it then is made by `make`, at the first turn that needs it."""
+
+    def __init__(
+        self, make: Callable[[], Look], known: Collection[bytes], made: Callable[[Glances, Look], None]
+    ) -> None:
+        """`made` is told of the look as soon as there is one: whoever asks often asks that itself from then on."""
+        self._make = make
+        self._known = known
+        self._made = made
+        self._left = MOST_GLANCES
+
+    def __call__(self, data: bytes) -> list[int] | None:
+        """The patterns that are found in bytes, or None."""
+        if self._left > 0:
+            self._left -= 1
+            if not may_tell(data, self._known):
+                return None
+        return self.settle()(data)
+
+    def settle(self) -> Look:
+        """Return the look by all patterns, which is made for that."""
+        # In two threads at once it is made twice, and either will do.
+        look = self._make()
+        self._made(self, look)
+        return look

@@ -1,0 +1,135 @@
+"""The glance before RE2 is loaded: it may say that there is no secret only where RE2 finds none."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import re2
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from recordings.glance import LONGEST, MOST_GLANCES, Glances, may_tell
+from recordings.linear import any_of, escaped
+from recordings.names import STEMS
+from recordings.patterns import SHAPES, prefilter
+from recordings.redaction import Redactor
+from tests.recordings.recording_kit import SECRET_KEY
+
+TELLING = (*(shape.pattern for shape in SHAPES), *prefilter(STEMS))
+looked = any_of(TELLING)
+KNOWN = ["hunter2-hunter2", "p4ssw0rd+with/signs=="]
+
+pieces = st.one_of(
+    st.sampled_from(TELLING).flatmap(lambda pattern: st.from_regex(re.compile(pattern))),
+    st.sampled_from([b"hunter2-hunter2", b"\x0b", b"\xff", b"\r\n", b"\\n", b"\0", b'":', b"="]),
+    st.sampled_from([b"api", b"Key", b"private", b"CODE", b"pass", b"phrase", b"Token", b"\\u0041", b"@"]),
+    st.binary(max_size=12),
+)
+texts = st.lists(pieces, max_size=4).map(b"".join)
+
+
+@pytest.mark.parametrize("pattern", TELLING)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_pattern_matches_without_one_of_the_words(pattern: bytes, data: st.DataObject) -> None:
+    assert may_tell(data.draw(st.from_regex(re.compile(pattern))))
+
+
+@settings(max_examples=400, deadline=None)
+@given(texts)
+@example(b"PassPhrase=x")
+@example(b"sg.")
+@example(b'"\xc5\xbf\xe2\x84\xaa"')
+def test_what_re2_finds_anything_in_is_never_passed_over(text: bytes) -> None:
+    assert may_tell(text) or not looked(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(texts, min_size=1, max_size=6), st.integers(0, MOST_GLANCES))
+def test_a_redactor_that_glances_suspects_and_redacts_as_one_that_does_not(
+    several: list[bytes], before: int
+) -> None:
+    glancing, looking = (Redactor(SECRET_KEY, known=KNOWN) for _ in range(2))
+    looking.look_closely()
+    for _ in range(before):
+        assert not glancing.hints(b"nothing")
+    for text in several:
+        assert glancing.suspects(text) == looking.suspects(text)
+        assert glancing.raw(text) == looking.raw(text)
+    assert glancing.counts == looking.counts
+
+
+def test_the_look_by_patterns_takes_over_where_there_is_a_word() -> None:
+    redactor = Redactor(SECRET_KEY)
+
+    assert redactor.hints(b'{"text":"nothing"}') is None
+    assert isinstance(redactor.hints, Glances)
+    assert not redactor.hints(b"a token")
+    assert not isinstance(redactor.hints, Glances)
+
+
+def test_the_look_by_patterns_takes_over_after_some_glances() -> None:
+    redactor = Redactor(SECRET_KEY)
+    for _ in range(MOST_GLANCES):
+        assert redactor.hints(b"x") is None
+        assert isinstance(redactor.hints, Glances)
+
+    assert not redactor.hints(b"x")
+    assert not isinstance(redactor.hints, Glances)
+
+
+def test_long_bytes_are_looked_at_by_the_patterns() -> None:
+    redactor = Redactor(SECRET_KEY)
+
+    assert not redactor.hints(b"x" * (LONGEST + 1))
+    assert not isinstance(redactor.hints, Glances)
+
+
+def test_what_is_learnt_after_the_first_glance_is_found_by_the_next() -> None:
+    redactor = Redactor(SECRET_KEY)
+    assert redactor.hints(b"a later one") is None
+    redactor.know(["a later one"])
+
+    assert redactor.hints(b"a later one")
+
+
+def test_a_look_that_was_made_for_what_was_known_before_does_not_take_the_place_of_what_is_known_now() -> (
+    None
+):
+    redactor = Redactor(SECRET_KEY)
+    before = redactor.hints
+    redactor.know(["a later one"])
+
+    assert not before(b"token")
+    assert redactor.hints(b"a later one")
+
+
+@pytest.mark.parametrize(
+    "rules", [{"keys": ["badge"]}, {"patterns": ["EMP-[A-Z]{3}"]}, {"known": ['quo"te\\back/slash']}]
+)
+def test_rules_that_a_word_does_not_tell_of_are_never_glanced_at(rules: dict[str, list[str]]) -> None:
+    assert not isinstance(Redactor(SECRET_KEY, **rules).hints, Glances)
+
+
+@given(st.binary())
+@example(bytes(range(256)))
+def test_bytes_are_escaped_as_re2_escapes_them(literal: bytes) -> None:
+    theirs: Any = re2
+    assert escaped(literal) == theirs.escape(literal)
+
+
+def test_bytes_without_a_word_are_looked_at_without_loading_re2() -> None:
+    program = (
+        "import sys; from recordings.redaction import Redactor\n"
+        "redactor = Redactor(bytes(32), known=['hunter2-hunter2'])\n"
+        'assert redactor.body(b\'{"text":"nothing"}\') == b\'{"text":"nothing"}\'\n'
+        "assert 're2' not in sys.modules\n"
+        'assert redactor.body(b\'{"text":"hunter2-hunter2"}\') != b\'{"text":"hunter2-hunter2"}\'\n'
+        "assert 're2' in sys.modules\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], timeout=30, check=True)
