@@ -6,11 +6,11 @@ Owns the one way to parse such a file and to say where it is no TOML. What its k
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import partial
 from typing import Any
 
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report
+from gateway.config.plain_toml import plain_toml
 
 
 def toml_document(text: str, report: Report) -> dict[str, Any]:
@@ -19,12 +19,21 @@ def toml_document(text: str, report: Report) -> dict[str, Any]:
     Raises:
         ConfigError: If it is not valid TOML, with the line.
     """
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError([_syntax(report.file, str(error))]) from error
+    document = plain_toml(text)
+    if document is None:
+        document = _any_toml(text, report.file)
     report.lines = partial(_lines, text)
     return document
+
+
+def _any_toml(text: str, file: str) -> dict[str, Any]:
+    # For files that are not plain, which need not wait long for it either.
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError([_syntax(file, str(error))]) from error
 
 
 def _lines(text: str) -> dict[KeyPath, int]:
