@@ -5,8 +5,12 @@ Owns the compiled schemas of one session. A complaint names places and rules, ne
 
 from __future__ import annotations
 
-import jsonschema_rs
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 MOST_SCHEMAS = 1000
 """Compiled schemas that are kept."""
@@ -41,6 +45,9 @@ class Inputs:
         if schema not in self._known:
             if len(self._known) >= MOST_SCHEMAS:
                 self._known.clear()
+            # For those whose hooks change inputs: it takes 6 MiB.
+            import jsonschema_rs
+
             try:
                 # Nothing is fetched for a schema's sake, and its patterns take linear time.
                 self._known[schema] = jsonschema_rs.validator_for(

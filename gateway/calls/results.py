@@ -6,14 +6,16 @@ business. A complaint names places and rules, never values. Pure.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
 import msgspec
 from msgspec import Raw
 
 from gateway.calls.promised import Readers, readers_of
 from gateway.protocol.jsonrpc import ToolResult
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 MOST_SCHEMAS = 10_000
 """Schemas of one session that are kept; results of further tools are not looked at."""
@@ -62,7 +64,7 @@ class Results:
         What the tool itself calls an error, and the beginning of a task, promise nothing.
         """
         key = peer, tool
-        reads = self._reads.get(key)
+        reads = self._reads.get(key) or self._reader(key)
         if reads is None:
             return self._difference(key, result)
         try:
@@ -75,8 +77,25 @@ class Results:
             return self._difference(key, result)
         return ""
 
+    def _reader(self, key: tuple[str, str]) -> Readers | None:
+        """What reads results of a tool that is called for the first time, where its schema is a type."""
+        schema = self._schemas.get(key)
+        if not isinstance(schema, bytes):
+            return None
+        try:
+            reads = readers_of(msgspec.json.decode(schema))
+        except (ValueError, RecursionError):
+            return None
+        if reads is not None:
+            self._reads[key] = reads
+        return reads
+
     def _difference(self, key: tuple[str, str], result: bytes) -> str:
-        validator = self._validator(key)
+        try:
+            validator = self._validator(key)
+        except ImportError:
+            # Where there are no descriptors left, say, to load it with.
+            return "the result cannot be held against its schema"
         if validator is None:
             return ""
         try:
@@ -99,14 +118,14 @@ class Results:
     def _validator(self, key: tuple[str, str]) -> jsonschema_rs.Validator | None:
         known = self._schemas.get(key)
         if isinstance(known, bytes):
+            # It takes 6 MiB, which most gateways never need: most schemas are types, and most results are of theirs.
+            import jsonschema_rs
+
             try:
-                schema = msgspec.json.decode(known)
                 # Nothing is fetched for a schema's sake, and its patterns take linear time.
                 known = jsonschema_rs.validator_for(
-                    schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+                    msgspec.json.decode(known), offline=True, pattern_options=jsonschema_rs.RegexOptions()
                 )
-                if (reads := readers_of(schema)) is not None:
-                    self._reads[key] = reads
             except (ValueError, TypeError):
                 known = None
             self._schemas[key] = known

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any, cast
 
 import jsonschema_rs
@@ -101,11 +103,22 @@ def fitting(schema: Any) -> st.SearchStrategy[Any]:
     return values.filter(lambda value: isinstance(value, wanted_kind))
 
 
-def long_way(schema: Any) -> Results:
+class LongWay(Results):
     """Results that are held against their schema alone."""
-    results = Results()
+
+    def _reader(self, key: tuple[str, str]) -> None:
+        return None
+
+
+def learned(results: Results, schema: Any) -> Results:
+    """Results that know the schema of a tool."""
     results.learn("p", json.dumps({"name": "t", "outputSchema": schema}).encode())
     return results
+
+
+def long_way(schema: Any) -> Results:
+    """Results that are held against this schema alone."""
+    return learned(LongWay(), schema)
 
 
 @given(st.data())
@@ -225,8 +238,33 @@ def members_of(result: bytes) -> ToolResult | None:
 @settings(max_examples=150, deadline=None)
 @example([b"{}", b'{"content":[],"structuredContent":{"text":"a","kind":"a","other":1}}'], OBJECT)
 def test_what_is_said_of_a_result_is_what_its_schema_says(results: list[bytes], schema: Any) -> None:
-    known = long_way(schema)
-    # Of each tool the first result is held against the schema.
+    known = learned(Results(), schema)
     expected = [long_way(schema).complaint("p", "t", each) for each in results]
     assert [known.complaint("p", "t", each) for each in results] == expected
     assert [known.complaint("p", "t", each, members_of(each)) for each in results] == expected
+
+
+def test_results_that_are_of_their_type_are_taken_without_loading_what_reads_schemas() -> None:
+    program = (
+        "import sys; from gateway.calls.results import Results\n"
+        "known = Results()\n"
+        'known.learn(\'p\', b\'{"name":"t","outputSchema":{"type":"string"}}\')\n'
+        "assert not known.complaint('p', 't', b'{\"content\":[],\"structuredContent\":\"a\"}')\n"
+        "assert 'jsonschema_rs' not in sys.modules\n"
+        "assert known.complaint('p', 't', b'{\"content\":[],\"structuredContent\":1}')\n"
+        "assert 'jsonschema_rs' in sys.modules\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], timeout=30, check=True)
+
+
+def test_a_result_that_cannot_be_held_against_its_schema_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = long_way(OBJECT)
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    good = json.dumps({"content": [], "structuredContent": GOOD}).encode()
+
+    assert known.complaint("p", "t", good) == "the result cannot be held against its schema"
+    monkeypatch.undo()
+    assert known.complaint("p", "t", good) == ""
