@@ -1,4 +1,4 @@
-"""TOML as most files have it, read by lines: tables, and keys with a text, a whole number, a flag or a list of texts.
+"""TOML as most files have it, read by lines: tables, and keys with a text, a number, a flag or a list of texts.
 
 Owns what is that plain. Whatever else stands in a file is for `tomllib`, which takes a fortieth of a start to load and
 alone says what is wrong; a test holds both equal. Pure.
@@ -80,11 +80,11 @@ def _value(value: str) -> object:
     word = value.partition("#")[0].rstrip(" \t")
     if word in ("true", "false"):
         return word == "true"
-    digits = word.removeprefix("-")
-    if (
-        not (digits.isascii() and digits.isdigit())
-        or len(digits) > _LONGEST_NUMBER
-        or digits[0] == "0" != digits
-    ):
+    whole, point, part = word.removeprefix("-").partition(".")
+    if not _are_digits(whole) or (whole[0] == "0" != whole) or (point and not _are_digits(part)):
         raise _OtherError
-    return int(word)
+    return float(word) if point else int(word)
+
+
+def _are_digits(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) <= _LONGEST_NUMBER
