@@ -110,7 +110,7 @@ def test_files_as_people_write_them_are_plain(text: str) -> None:
         "a = 1\na = 2",
         "a = {b = 1}",
         "a",
-        "a = 1.5",
+        "a = 1e5",
     ],
 )
 def test_everything_else_is_left_to_tomllib(text: str) -> None:
