@@ -403,6 +403,7 @@ async def play_core(
     from gateway.runtime.verifying import Verifying
 
     gateway = Gateway(config, options)
+    gateway.world.redactor.look_closely()
     gateway.world.need_recordings()
     verifying = Verifying(
         source,

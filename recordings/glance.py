@@ -53,26 +53,24 @@ def may_tell(data: bytes, known: Collection[bytes] = ()) -> bool:
 class Glances:
     """A look whose first turns are glances. What it then is made by `make`, at the first turn that needs it."""
 
-    def __init__(
-        self, make: Callable[[], Look], known: Collection[bytes], made: Callable[[Glances, Look], None]
-    ) -> None:
-        """`made` is told of the look as soon as there is one: whoever asks often asks that itself from then on."""
+    def __init__(self, make: Callable[[], Look], known: Collection[bytes]) -> None:
         self._make = make
         self._known = known
-        self._made = made
         self._left = MOST_GLANCES
+        self._look: Look | None = None
 
     def __call__(self, data: bytes) -> list[int] | None:
         """The patterns that are found in bytes, or None."""
-        if self._left > 0:
+        if self._look is None and self._left > 0:
             self._left -= 1
             if not may_tell(data, self._known):
                 return None
         return self.settle()(data)
 
     def settle(self) -> Look:
-        """Return the look by all patterns, which is made for that."""
-        # In two threads at once it is made twice, and either will do.
-        look = self._make()
-        self._made(self, look)
+        """Return the look by all patterns, made for that unless it is there. May be called in a thread."""
+        look = self._look
+        if look is None:
+            # In two threads at once it is made twice, and either will do.
+            look = self._look = self._make()
         return look

@@ -8,7 +8,6 @@ stays valid JSON, strings stay strings and numbers numbers, and every other byte
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
@@ -85,13 +84,15 @@ class Redactor:
         keys: Iterable[str] = (),
         patterns: Iterable[str] = (),
         allow_keys: Iterable[str] = (),
+        glances: bool = False,
     ) -> None:
         """Take the rules of a project besides the built-in ones: names, patterns of values, harmless names.
 
         The first group of a pattern is the secret, or all of it where it has none; `patterns.pattern_fault` says
-        which can be used.
+        which can be used. With `glances`, RE2 is loaded when bytes have to be looked at closely, or by `look_closely`.
         """
         self._key = key
+        self._glances = glances
         self._names = Names(keys, allow_keys)
         self._known: dict[bytes, bytes] = {}
         self._loose: dict[bytes, tuple[Pattern, bytes]] = {}
@@ -110,7 +111,6 @@ class Redactor:
         self.generation = 0
         """Changes whenever there is more that is a secret."""
         self._quickened = -1
-        self._changing = threading.Lock()
         self.know(known)
 
     def know(self, secrets: Iterable[str]) -> None:
@@ -136,28 +136,27 @@ class Redactor:
         self._anywhere = compiled_late(b"|".join(b"(?:" + each + b")" for each in near))
         look = partial(any_of, (*telling, *sure))
         # Rules of a project's own may match without any of the words that a glance is for.
-        glances = not self._own and not loose_forms and self._names.is_built_in
-        with self._changing:
-            self._every: Look = Glances(look, known, self._looks) if glances else look()
-            self.hints = self._every
-            """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
-            self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
-            self._scanned = near
-            self.generation += 1
+        glances = self._glances and not self._own and not loose_forms and self._names.is_built_in
+        self._every: Look = Glances(look, known) if glances else look()
+        self.hints = self._every
+        """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
+        self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
+        self._scanned = near
+        self.generation += 1
 
-    def _looks(self, before: Glances, look: Look) -> None:
-        """Look by all patterns from now on, in place of what was there before, unless something else is by now."""
-        with self._changing:
-            if self._every is before:
-                self._every = look
-            if self.hints is before:
-                self.hints = look
+    def settle(self) -> None:
+        """Have at hand what glances are in the place of. May be called in a thread."""
+        if isinstance(self._every, Glances):
+            self._every.settle()
 
     def look_closely(self) -> None:
-        """Be done with glances: what they are in the place of is loaded now, and not while a call waits."""
+        """Be done with glances, for good. For who may call `know`: in a thread it could undo that."""
+        self._glances = False
         every = self._every
         if isinstance(every, Glances):
-            every.settle()
+            self._every = every.settle()
+            if self.hints is every:
+                self.hints = self._every
 
     def quicken(self, compiled: Callable[[Sequence[bytes]], bytes | None] | None = None) -> None:
         """Have `hints` look at what holds no secret, as most does, in a fraction of the time; they stay the same.

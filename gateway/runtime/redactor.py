@@ -15,7 +15,7 @@ from recordings.redaction import Redactor
 
 
 def make_redactor(config: Config, state: Path) -> Redactor:
-    """Return a redactor that knows every secret and every rule of the configuration.
+    """Return a redactor that knows every secret and every rule of the configuration. It glances until told not to.
 
     Where the state directory cannot be written, a key of this run alone serves: equal secrets are then marked
     alike within the run only.
@@ -31,4 +31,5 @@ def make_redactor(config: Config, state: Path) -> Redactor:
         keys=rules.keys,
         patterns=rules.patterns,
         allow_keys=rules.allow_keys,
+        glances=True,
     )

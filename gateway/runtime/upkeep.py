@@ -104,7 +104,9 @@ class Upkeep:
             async with asyncio.timeout(SWEEP_S):
                 await self._is_ending.wait()
         except TimeoutError:
-            await asyncio.to_thread(self._gateway.world.redactor.look_closely)
+            redactor = self._gateway.world.redactor
+            await asyncio.to_thread(redactor.settle)
+            redactor.look_closely()
         await asyncio.to_thread(sweep)
 
     def _spawn(self, work: Any) -> None:

@@ -12,7 +12,7 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recordings.glance import LONGEST, MOST_GLANCES, Glances, may_tell
+from recordings.glance import LONGEST, MOST_GLANCES, Glances, Look, may_tell
 from recordings.linear import any_of, escaped
 from recordings.names import STEMS
 from recordings.patterns import SHAPES, prefilter
@@ -53,8 +53,8 @@ def test_what_re2_finds_anything_in_is_never_passed_over(text: bytes) -> None:
 def test_a_redactor_that_glances_suspects_and_redacts_as_one_that_does_not(
     several: list[bytes], before: int
 ) -> None:
-    glancing, looking = (Redactor(SECRET_KEY, known=KNOWN) for _ in range(2))
-    looking.look_closely()
+    glancing = Redactor(SECRET_KEY, known=KNOWN, glances=True)
+    looking = Redactor(SECRET_KEY, known=KNOWN)
     for _ in range(before):
         assert not glancing.hints(b"nothing")
     for text in several:
@@ -63,56 +63,75 @@ def test_a_redactor_that_glances_suspects_and_redacts_as_one_that_does_not(
     assert glancing.counts == looking.counts
 
 
-def test_the_look_by_patterns_takes_over_where_there_is_a_word() -> None:
-    redactor = Redactor(SECRET_KEY)
+class Counted:
+    """A look that finds nothing, and how often it was made and asked."""
 
-    assert redactor.hints(b'{"text":"nothing"}') is None
-    assert isinstance(redactor.hints, Glances)
-    assert not redactor.hints(b"a token")
-    assert not isinstance(redactor.hints, Glances)
+    def __init__(self) -> None:
+        self.made = self.asked = 0
+
+    def make(self) -> Look:
+        self.made += 1
+        return self._look
+
+    def _look(self, data: bytes) -> None:
+        del data
+        self.asked += 1
 
 
-def test_the_look_by_patterns_takes_over_after_some_glances() -> None:
-    redactor = Redactor(SECRET_KEY)
+def test_the_look_by_patterns_is_made_where_there_is_a_word_and_asked_from_then_on() -> None:
+    counted = Counted()
+    glances = Glances(counted.make, ())
+    glances(b'{"text":"nothing"}')
+    assert (counted.made, counted.asked) == (0, 0)
+    glances(b"a token")
+    glances(b'{"text":"nothing"}')
+
+    assert (counted.made, counted.asked) == (1, 2)
+
+
+def test_the_look_by_patterns_is_made_after_some_glances() -> None:
+    counted = Counted()
+    glances = Glances(counted.make, ())
     for _ in range(MOST_GLANCES):
-        assert redactor.hints(b"x") is None
-        assert isinstance(redactor.hints, Glances)
+        glances(b"x")
+    assert counted.made == 0
+    glances(b"x")
 
-    assert not redactor.hints(b"x")
-    assert not isinstance(redactor.hints, Glances)
+    assert (counted.made, counted.asked) == (1, 1)
 
 
-def test_long_bytes_are_looked_at_by_the_patterns() -> None:
-    redactor = Redactor(SECRET_KEY)
+def test_the_look_by_patterns_is_made_for_long_bytes() -> None:
+    counted = Counted()
+    Glances(counted.make, ())(b"x" * (LONGEST + 1))
 
-    assert not redactor.hints(b"x" * (LONGEST + 1))
-    assert not isinstance(redactor.hints, Glances)
+    assert (counted.made, counted.asked) == (1, 1)
 
 
 def test_what_is_learnt_after_the_first_glance_is_found_by_the_next() -> None:
-    redactor = Redactor(SECRET_KEY)
+    redactor = Redactor(SECRET_KEY, glances=True)
     assert redactor.hints(b"a later one") is None
     redactor.know(["a later one"])
 
     assert redactor.hints(b"a later one")
 
 
-def test_a_look_that_was_made_for_what_was_known_before_does_not_take_the_place_of_what_is_known_now() -> (
-    None
-):
-    redactor = Redactor(SECRET_KEY)
-    before = redactor.hints
-    redactor.know(["a later one"])
+def test_who_looks_closely_has_the_look_by_patterns_itself() -> None:
+    redactor = Redactor(SECRET_KEY, glances=True)
+    assert isinstance(redactor.hints, Glances)
+    redactor.look_closely()
 
-    assert not before(b"token")
-    assert redactor.hints(b"a later one")
+    assert not isinstance(redactor.hints, Glances)
+    assert redactor.hints(b'"password":')
+    redactor.know(["a later one"])
+    assert not isinstance(redactor.hints, Glances)
 
 
 @pytest.mark.parametrize(
     "rules", [{"keys": ["badge"]}, {"patterns": ["EMP-[A-Z]{3}"]}, {"known": ['quo"te\\back/slash']}]
 )
 def test_rules_that_a_word_does_not_tell_of_are_never_glanced_at(rules: dict[str, list[str]]) -> None:
-    assert not isinstance(Redactor(SECRET_KEY, **rules).hints, Glances)
+    redactor = Redactor(SECRET_KEY, glances=True, **rules)
+    assert not isinstance(redactor.hints, Glances)
 
 
 @given(st.binary())
@@ -125,7 +144,7 @@ def test_bytes_are_escaped_as_re2_escapes_them(literal: bytes) -> None:
 def test_bytes_without_a_word_are_looked_at_without_loading_re2() -> None:
     program = (
         "import sys; from recordings.redaction import Redactor\n"
-        "redactor = Redactor(bytes(32), known=['hunter2-hunter2'])\n"
+        "redactor = Redactor(bytes(32), known=['hunter2-hunter2'], glances=True)\n"
         'assert redactor.body(b\'{"text":"nothing"}\') == b\'{"text":"nothing"}\'\n'
         "assert 're2' not in sys.modules\n"
         'assert redactor.body(b\'{"text":"hunter2-hunter2"}\') != b\'{"text":"hunter2-hunter2"}\'\n'

@@ -204,7 +204,6 @@ def test_a_recording_that_grows_is_made_quick_beside_and_keeps_what_it_would_hav
 
     quick, slow = Redactor(SECRET_KEY), Redactor(SECRET_KEY)
     slow._quickened = slow.generation  # pyright: ignore[reportPrivateUsage]
-    quick.look_closely()
     before = quick.hints
     kept = recorded("quick", quick)
     assert quick.hints != before
@@ -214,7 +213,6 @@ def test_a_recording_that_grows_is_made_quick_beside_and_keeps_what_it_would_hav
 
 def test_a_short_recording_is_not_made_quick(tmp_path: Path) -> None:
     each = Redactor(SECRET_KEY)
-    each.look_closely()
     before = each.hints
     with Recorder(tmp_path / "r", redactor=each, durability="os") as recorder:
         for seq in range(1, 100):
