@@ -164,11 +164,9 @@ def write(id_: str, body: Payload, context: Raw = EMPTY) -> bytes:
     return raw(id_, TYPE_OF[type(body)], payload)
 
 
-def write_hook(id_: str, event: str, data: bytes, context: bytes) -> bytes:
-    """Return an `event_hook` about an event with `data`, an object; `context` is an object, or empty for none."""
-    tail = b',"context":%b' % context if context else b""
-    payload = b'{"event":%b,"data":%b%b}' % (_encode(event), data, tail)
-    return b'{"id":%b,"version":"1.0","type":"event_hook","payload":%b}' % (_encode(id_), payload)
+def hook_head(event: str) -> bytes:
+    """Return what stands between the id and the data of an `event_hook` about an event."""
+    return b',"version":"1.0","type":"event_hook","payload":{"event":%b,"data":' % _encode(event)
 
 
 def raw(id_: str, type_: Type, payload: bytes) -> bytes:

@@ -49,6 +49,8 @@ class PiLink:
             host_call_ns=int(extensions.host_call_timeout_s * 1e9),
         )
         self._server = PiServer(name, now(), bounds, context=context)
+        self._ask_hook = self._server.ask_hook
+        self._hook_answered = self._server.hook_answered
         self._link: Link | None = None
         self._waiting: deque[bytes] = deque()
         """What the peer is to hear once it has finished what it is saying."""
@@ -77,13 +79,10 @@ class PiLink:
     def ask_hook(self, id_: Id, event: str, data: bytes, context: bytes) -> bool:
         """As `send` with a `pi/event_hook`, whose answer comes to `answered`; False, and nothing was done, where that
         is not to be had so shortly."""
-        link = self._link
-        if link is None or self._is_closed:
-            return False
-        line = self._server.ask_hook(id_, event, data, context)
+        line = self._ask_hook(id_, event, data, context)
         if line is None:
             return False
-        link.send(line)
+        self._link.send(line)  # pyright: ignore[reportOptionalMemberAccess] - an extension that runs has one
         return True
 
     def cancel(self, request_id: Id) -> bool:
@@ -120,11 +119,9 @@ class PiLink:
         """One message of the extension."""
         del origin
         if not self._waiting:
-            answered = self._server.hook_answered(data)
+            answered = self._hook_answered(data)
             if answered is not None:
-                id_, result = answered
-                if result:
-                    self._receiver.answered(id_, result)
+                self._receiver.answered(*answered)
                 return
         self._carry(self._server.from_extension(data, self._now()))
         self._flush()

@@ -35,6 +35,7 @@ from gateway.calls.pi.questions import Kind, Question, Questions
 from gateway.calls.pi.refusals import refuse, refuse_call
 from gateway.protocol import pi
 from gateway.protocol.errors import Code, Fault
+from gateway.protocol.jsonrpc import Id
 from gateway.protocol.pi import BadPiMessage, Message, Salvaged
 from gateway.protocol.pi_messages import (
     EMPTY,
@@ -60,8 +61,8 @@ ANSWERS: Final[dict[str, Kind]] = {
     "slash_result": "slash_command",
     "event_hook": "event_hook",
 }
-_MOST_AROUND: Final = 1024
-"""Bytes of a message that are neither data nor context nor the event's name, at most."""
+_FOREVER: Final = 1 << 62
+"""The deadline of a question whose asker keeps the time."""
 _ID: Final = b'{"id":"'
 _ID_BYTES: Final = len(_ID)
 _NOTHING_READ: Final = b"nothing ends so", 0, "", b""
@@ -112,6 +113,8 @@ class Extension:
         self._answered = _NOTHING_READ
         """What follows on the id of the answer to a hook that was read last, how far from the end that is, and the
         answer's event and result."""
+        self._heads: dict[str, bytes] = {}
+        """What stands between id and data of a question to a hook, by event; only of events that it has a hook for."""
         self._deadline: int | None = now + self.limits.register_ns
         """When the handshake or the shutdown has taken too long."""
 
@@ -228,27 +231,36 @@ class Extension:
         body = EventHook(event=event, data=data)
         return self._ask("event_hook", event, deadline_ns, lambda _: body, context)
 
-    def ask_hook_at_once(
-        self, event: str, data: bytes, deadline_ns: int, context: bytes
-    ) -> tuple[str, bytes] | None:
-        """As `ask_hook`, where nothing is in the way of it: the call's key, and the message to be sent; else None.
+    def ask_hook_at_once(self, by: Id, event: str, data: bytes, context: bytes) -> bytes | None:
+        """As `ask_hook`, for the request `by` of the gateway, which keeps the time: the message to be sent; None where
+        something is in the way of it.
 
-        `context` is an object, or empty.
+        `data` is an object, and so is `context`, which is empty where there is none.
         """
-        offer, questions, limits = self.offer, self.questions, self.limits
-        if (
-            self.state != "running"
-            or offer is None
-            or event not in offer.hooks
-            or len(questions.open) >= limits.questions
-            or len(data) + len(context) + len(event) + _MOST_AROUND > limits.most_bytes
-        ):
+        questions, limits = self.questions, self.limits
+        open_ = questions.open
+        head = self._heads.get(event)
+        if self.state != "running" or len(open_) >= limits.questions:
             return None
-        key = questions.ask("event_hook", event, deadline_ns).id
-        return key, pi.write_hook(key, event, data, context)
+        if head is None:
+            offer = self.offer
+            if offer is None or event not in offer.hooks:
+                return None
+            head = self._heads[event] = pi.hook_head(event)
+        number = questions.last + 1
+        if context:
+            line = b'{"id":"g%d"%b%b,"context":%b}}' % (number, head, data, context)
+        else:
+            line = b'{"id":"g%d"%b%b}}' % (number, head, data)
+        if len(line) > limits.most_bytes:
+            return None
+        questions.last = number
+        key = f"g{number}"
+        open_[key] = Question(key, "event_hook", event, _FOREVER, by)
+        return line
 
-    def hook_answered(self, data: bytes) -> tuple[str, bytes] | None:
-        """Take an answer to an open question that `ask_hook` has put: its key, and the decision, empty for none.
+    def hook_answered(self, data: bytes) -> tuple[Id, bytes] | None:
+        """Take an answer to an open question that `ask_hook_at_once` has put: whose it is, and the result of that.
 
         None for every other message, which `received` takes.
         """
@@ -262,16 +274,17 @@ class Extension:
             answer = pi.read_answer(data, self.limits.most_depth)
             if answer is None:
                 return None
-            key, event, result = answer.id, answer.event, answer.result
+            key, event = answer.id, answer.event
+            result = hook_result(answer.result)
             if data.startswith(b'%b%b"' % (_ID, key.encode())) and len(data) <= _MOST_KNOWN:
                 tail = data[_ID_BYTES + len(key.encode()) :]
                 self._answered = tail, -len(tail), event, result
         open_ = self.questions.open
         question = open_.get(key)
-        if question is None or question.kind != "event_hook" or question.name != event:
+        if question is None or question.name != event or question.by is None:
             return None
         del open_[key]
-        return key, result
+        return question.by, result
 
     def tell(self, event: str, data: Raw = EMPTY, context: Raw = EMPTY) -> list[Effect] | Fault:
         """Tell a hook something that takes no answer."""
@@ -330,6 +343,7 @@ class Extension:
                 return [*refused, *self._all_over(offer), Failed(fault=offer)]
             return refused
         self.offer = offer
+        self._heads.clear()
         if self.state == "registering":
             self.state = "loading"
             self._deadline = None
@@ -374,14 +388,21 @@ class Extension:
         if question.kind != "event_hook" or question.name != body.event:
             return [Dropped(flag="orphan", reason="forged", id=message.id, type=message.type)]
         self.questions.answered(question)
-        return [Ended(key=question.id, output=events.decision(body), was_cancelled=question.is_cancelled)]
+        return [
+            Ended(
+                key=question.id,
+                output=events.decision(body),
+                was_cancelled=question.is_cancelled,
+                by=question.by,
+            )
+        ]
 
     def _complains(self, message: Message, body: Error) -> list[Effect]:
         question = self.questions.open.get(message.id)
         if question is None:
             return [self._dropped(message, "error")]
         self.questions.answered(question)
-        return [Ended(key=question.id, fault=fault_of(body, self.name), was_cancelled=question.is_cancelled)]
+        return [_failed(question, fault_of(body, self.name))]
 
     # What the extension wants.
 
@@ -459,7 +480,7 @@ class Extension:
         fault = self._fault("io", reason, f"gave an answer that cannot be read: {why}", "unknown")
         return [
             Refused(fault=fault, id=known.id, type=known.type),
-            Ended(key=question.id, fault=fault, was_cancelled=question.is_cancelled),
+            _failed(question, fault),
         ]
 
     def _refuse(self, id_: str | None, type_: str, reason: str, why: str) -> list[Effect]:
@@ -512,7 +533,7 @@ class Extension:
     def _timed_out(self, question: Question) -> Ended:
         why = "did not end after it was cancelled" if question.is_cancelled else "did not answer in time"
         fault = self._fault("timeout", "cancelled" if question.is_cancelled else "deadline", why, "unknown")
-        return Ended(key=question.id, fault=fault, was_cancelled=question.is_cancelled)
+        return _failed(question, fault)
 
     def _all_over(self, fault: Fault) -> list[Effect]:
         self.state = "closed"
@@ -521,10 +542,19 @@ class Extension:
         effects: list[Effect] = []
         for question in list(self.questions.open.values()):
             self.questions.given_up(question)
-            effects.append(Ended(key=question.id, fault=lost, was_cancelled=question.is_cancelled))
+            effects.append(_failed(question, lost))
         return effects + self.host_calls.closed()
 
     def _fault(
         self, code: Code, reason: str, what: str, outcome: Literal["not_sent", "unknown"] = "not_sent"
     ) -> Fault:
         return Fault(code=code, message=f"{self.name} {what}", reason=reason, outcome=outcome, peer=self.name)
+
+
+def hook_result(decision: bytes) -> bytes:
+    """Return the result of the gateway's request, given what a hook has decided; empty is no opinion."""
+    return b'{"result":%b}' % decision if decision else b"{}"
+
+
+def _failed(question: Question, fault: Fault) -> Ended:
+    return Ended(key=question.id, fault=fault, was_cancelled=question.is_cancelled, by=question.by)

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from gateway.calls.pi.effects import Flag
+from gateway.protocol.jsonrpc import Id
 
 Kind: TypeAlias = Literal["tool_call", "slash_command", "event_hook"]
 
@@ -26,6 +27,8 @@ class Question(msgspec.Struct, gc=False):
     kind: Kind
     name: str
     deadline_ns: int
+    by: Id | None = None
+    """The gateway's request that waits for it, where it is a hook's and was put at once."""
     is_cancelled: bool = False
 
 
@@ -35,7 +38,8 @@ class Questions:
     def __init__(self) -> None:
         self.open: dict[str, Question] = {}
         self._given_up: dict[str, None] = {}
-        self._last = 0
+        self.last = 0
+        """The number of the question that was put last."""
         self._notices = 0
 
     def notice(self) -> str:
@@ -45,10 +49,14 @@ class Questions:
 
     def ask(self, kind: Kind, name: str, deadline_ns: int) -> Question:
         """Open a question under a fresh id."""
-        self._last += 1
-        id_ = f"{_PREFIX}{self._last}"
+        self.last += 1
+        id_ = f"{_PREFIX}{self.last}"
         question = self.open[id_] = Question(id_, kind, name, deadline_ns)
         return question
+
+    def asked_by(self, id_: Id) -> Question | None:
+        """Return the open question that a request of the gateway waits for, where it was put at once."""
+        return next((question for question in self.open.values() if question.by == id_), None)
 
     def answered(self, question: Question) -> None:
         """The question has its answer; another one is a duplicate."""
@@ -75,7 +83,7 @@ class Questions:
         number = id_.removeprefix(_PREFIX)
         if not number.isascii() or not number.isdigit() or len(number) > 18:
             return False
-        return 0 < int(number) <= self._last and id_ == f"{_PREFIX}{int(number)}"
+        return 0 < int(number) <= self.last and id_ == f"{_PREFIX}{int(number)}"
 
     def due(self, now: int) -> list[Question]:
         """Return the questions whose time is up, the earliest first."""

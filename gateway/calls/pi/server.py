@@ -30,7 +30,7 @@ from gateway.calls.pi.effects import (
     Send,
     Updated,
 )
-from gateway.calls.pi.extension import Extension, Limits
+from gateway.calls.pi.extension import Extension, Limits, hook_result
 from gateway.calls.pi.extras import Extras, hint_for, read_extras
 from gateway.calls.pi.offer import Offer
 from gateway.protocol import jsonrpc, mcp
@@ -99,6 +99,12 @@ class PiServer:
         """Why it is of no use, once it is not."""
         self._open: dict[str, _Open] = {}
         self._keys: dict[Id, str] = {}
+        self.ask_hook = self.extension.ask_hook_at_once
+        """As `from_gateway` with a `pi/event_hook` under an id, where nothing is in the way: the line to be sent; else
+        None. `data` is an object, and so is `context`, which is empty where there is none."""
+        self.hook_answered = self.extension.hook_answered
+        """As `from_extension` with the answer to what `ask_hook` has put: the gateway's request, and the result of
+        that. None for every other message, which `from_extension` takes."""
         self._hosted: set[str] = set()
         """Host calls that the gateway has not ended, by their call ids."""
 
@@ -127,37 +133,6 @@ class PiServer:
     def from_extension(self, data: bytes, now: int) -> Said:
         """Take one message of the extension."""
         return self._do(Said(), self.extension.received(data, now))
-
-    def ask_hook(self, id_: Id, event: str, data: bytes, context: bytes) -> bytes | None:
-        """As `from_gateway` with a `pi/event_hook`, where nothing is in the way: the line to be sent; else None.
-
-        `data` is an object, and so is `context`, which is empty where there is none.
-        """
-        asked = None
-        if self._fault is None:
-            asked = self.extension.ask_hook_at_once(event, data, FOREVER, context)
-        if asked is None:
-            return None
-        key, line = asked
-        self._open[key] = _Open(id_, _hook_answer, None)
-        self._keys[id_] = key
-        return line
-
-    def hook_answered(self, data: bytes) -> tuple[Id, bytes] | None:
-        """As `from_extension` with the answer to a hook: the gateway's request, and the result of that.
-
-        None for every other message, which `from_extension` takes.
-        """
-        answered = self.extension.hook_answered(data)
-        if answered is None:
-            return None
-        key, decision = answered
-        one = self._open.pop(key, None)
-        if one is None:
-            # Nobody waits for it any more, which is no news either.
-            return 0, b""
-        del self._keys[one.id]
-        return one.id, b'{"result":%b}' % decision if decision else b"{}"
 
     def too_long(self, head: bytes, size: int) -> Said:
         """A message of the extension was longer than allowed, and skipped."""
@@ -189,10 +164,13 @@ class PiServer:
                 id_ = _cancelled.decode(envelope.params).request
             except msgspec.DecodeError:
                 return
+            # Nobody waits for its answer; the extension's result ends it all the same.
             key = self._keys.pop(id_, None)
             if key is not None:
-                # Nobody waits for its answer; the extension's result ends it all the same.
                 del self._open[key]
+            elif (question := self.extension.questions.asked_by(id_)) is not None:
+                key, question.by = question.id, None
+            if key is not None:
                 self._do(said, self.extension.cancel(key, now))
         elif envelope.method == words.CHUNK:
             chunk = host_words.read_chunk(bytes(envelope.params))
@@ -343,9 +321,12 @@ class PiServer:
 
     def _ended(self, said: Said, ended: Ended) -> None:
         one = self._open.pop(ended.key, None)
-        if one is None:
+        if one is not None:
+            self._keys.pop(one.id, None)
+        elif ended.by is not None:
+            one = _Open(ended.by, _hook_answer, None)
+        else:
             return
-        self._keys.pop(one.id, None)
         result = ended.fault or one.answer(ended)
         if isinstance(result, Fault):
             self._refuse(said, one.id, result)
@@ -402,7 +383,7 @@ def _tool_answer(hints: object, ended: Ended) -> bytes:
 
 
 def _hook_answer(ended: Ended) -> bytes:
-    return b'{"result":%b}' % bytes(ended.output) if bytes(ended.output) else b"{}"
+    return hook_result(bytes(ended.output))
 
 
 def _log(log: Log) -> bytes:

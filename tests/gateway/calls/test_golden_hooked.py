@@ -75,9 +75,7 @@ class Guard(Service):
     def _hears(self, wire: Wire, data: bytes) -> None:
         shortly = self.server.hook_answered(data)
         if shortly is not None:
-            id_, result = shortly
-            if result:
-                wire.receiver.hook_answered(id_, result)
+            wire.receiver.hook_answered(*shortly)
             return
         self._carry(wire, self.server.from_extension(data, self.desk.host.ns))
 

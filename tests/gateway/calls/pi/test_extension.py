@@ -25,9 +25,10 @@ from gateway.calls.pi.effects import (
     Send,
     Updated,
 )
-from gateway.calls.pi.extension import Extension
+from gateway.calls.pi.extension import Extension, hook_result
 from gateway.protocol import pi
 from gateway.protocol.errors import Fault
+from gateway.protocol.jsonrpc import Id
 from tests.gateway.calls.pi.kit import (
     HOOKED,
     REGISTER,
@@ -813,8 +814,8 @@ def test_an_answer_is_read_as_if_no_answer_like_it_had_been_read_before(
 ) -> None:
     knows, forgets = running(), running()
     for extension in (knows, forgets):
-        for _ in range(3):
-            assert extension.ask_hook_at_once("tool_call", b"{}", 9 * S, b"") is not None
+        for id_ in range(3):
+            assert extension.ask_hook_at_once(id_, "tool_call", b"{}", b"") is not None
     for id_, result, head, event in lines:
         payload = f'{{"event":"{event}"{result}}}'
         line = f'{head.replace("%s", id_)}:"1.0","type":"event_hook","payload":{payload}}}'.encode()
@@ -823,14 +824,14 @@ def test_an_answer_is_read_as_if_no_answer_like_it_had_been_read_before(
         assert knows.questions.open.keys() == forgets.questions.open.keys()
 
 
-def ends_of(extension: Extension, line: bytes) -> tuple[str, bytes] | list[Effect]:
-    """What an answer leads to: the key and the decision, by whatever way."""
+def ends_of(extension: Extension, line: bytes) -> tuple[Id | None, bytes] | list[Effect]:
+    """What an answer leads to: whose it is and the result of that, by whatever way."""
     answered = extension.hook_answered(line)
     if answered is not None:
         return answered
     effects = extension.received(line, 2)
     if len(effects) == 1 and isinstance(effects[0], Ended):
-        return effects[0].key, bytes(effects[0].output)
+        return effects[0].by, hook_result(bytes(effects[0].output))
     return effects
 
 
@@ -845,7 +846,7 @@ def test_an_answer_like_the_last_one_is_not_read_again(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(pi, "read_answer", watched)
     for number, result in enumerate([b"{}", b"{}", b'{"result":{"block":true}}', b"{}", b"{}"], 1):
-        extension.ask_hook_at_once("tool_call", b"{}", 9 * S, b"")
+        extension.ask_hook_at_once(number, "tool_call", b"{}", b"")
         payload = b'{"event":"tool_call","data":%b}' % result
         line = b'{"id":"g%d","version":"1.0","type":"event_hook","payload":%b}' % (number, payload)
         assert extension.hook_answered(line) is not None
