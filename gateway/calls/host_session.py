@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from gateway.calls.registered import Registered
     from gateway.calls.session import Session
     from gateway.hooks.pipeline import Outcome
-    from gateway.sessions.tree import Tree
 
 NAME = "session"
 """The host call, and the name of the frames that it leaves."""
@@ -64,16 +63,13 @@ class SessionCall:
 
 
 class _Written(msgspec.Struct, eq=False):
-    """What an extension was told with a call, and what that was made of. It tells nothing of lanes."""
+    """What an extension was told with a call, and what that was made of, beside the conversation. It tells nothing of
+    lanes."""
 
     core: Core
     capabilities: dict[str, Any]
     has_terminal: bool
     registered: Registered | None
-    tree: Tree
-    leaf: str | None
-    name: str | None
-    generation: int
     tools: Mapping[str, object]
     head: bytes
     """What stands before the time."""
@@ -87,6 +83,7 @@ class HostSession:
         self._session = session
         self._keeper = keeper
         beginning = keeper.beginning
+        self._begun_ms = beginning.at_ms
         self._writes = 0
         self._at_work: Hosted | None = None
         self.conversation = Conversation(beginning, self, seen=keeper.seen)
@@ -98,7 +95,7 @@ class HostSession:
         """
         self._run: Run | None = None
         self._written: dict[Peer, _Written] = {}
-        """What each extension was told last."""
+        """What each extension was told last; nothing once the conversation may have become another one."""
         self._record(
             {
                 "event": "begun", "seed": beginning.seed, "at_ms": beginning.at_ms, "cwd": beginning.cwd,
@@ -115,7 +112,7 @@ class HostSession:
         lane = lane_of(about.params) if about is not None else ""
         return {
             "cwd": conversation.beginning.cwd,
-            "now_ms": conversation.beginning.at_ms + session.tap.now() // _MS,
+            "now_ms": self._begun_ms + session.tap.now() // _MS,
             "session": conversation.info,
             "branch": {"hash": conversation.branch_hash},
             "model": conversation.model,
@@ -126,10 +123,10 @@ class HostSession:
             **({"lane": lane} if lane else {}),
         }
 
-    def context_json(self, call: Call, peer: Peer) -> bytes:
-        """As `context`, written. What is the same from call to call is written once."""
-        conversation, session = self.conversation, self._session
-        tree = conversation.tree
+    def context_json(self, call: Call, peer: Peer, at: int | None = None) -> bytes:
+        """As `context`, written. What is the same from call to call is written once. `at` is the time, where whoever
+        asks has just looked."""
+        session = self._session
         about = call.about
         known = self._written.get(peer)
         if (
@@ -139,18 +136,15 @@ class HostSession:
             or known.core.is_closed
             or known.capabilities is not known.core.capabilities
             or known.registered is not peer.registered
-            or known.tree is not tree
-            or known.leaf != tree.leaf
-            or known.name != tree.name
-            or known.generation != conversation.generation
             or known.tools is not session.catalog.told_tools
             or known.has_terminal is not (session.exchange.host.terminal(session) is not None)
             # The straight way leaves calls with a lane alone.
             or (call.asked is None and bytes(about.params).find(LANE_MARK) >= 0)
         ):
             return self._write_context(call, peer)
-        now_ms = conversation.beginning.at_ms + session.tap.now() // _MS
-        return b'%b"now_ms":%d%b' % (known.head, now_ms, known.tail)
+        if at is None:
+            at = session.tap.now()
+        return b'%b"now_ms":%d%b' % (known.head, self._begun_ms + at // _MS, known.tail)
 
     def _write_context(self, call: Call, peer: Peer) -> bytes:
         """Write what an extension is told, and keep it where it can be seen that it is still the same."""
@@ -161,14 +155,19 @@ class HostSession:
         core = about.core if about is not None else None
         # What another core can be asked is for each of its calls to say.
         if core is not None and core.era == "legacy" and "lane" not in told:
-            conversation, session = self.conversation, self._session
-            tree = conversation.tree
+            session = self._session
             if len(self._written) >= _MOST_WRITTEN:
                 self._written.clear()
+            has_terminal = session.exchange.host.terminal(session) is not None
             self._written[peer] = _Written(
-                core, core.capabilities, session.exchange.host.terminal(session) is not None, peer.registered, tree,
-                tree.leaf, tree.name, conversation.generation, session.catalog.told_tools, head, tail,
-            )  # fmt: skip
+                core,
+                core.capabilities,
+                has_terminal,
+                peer.registered,
+                session.catalog.told_tools,
+                head,
+                tail,
+            )
         return b'%b"now_ms":%d%b' % (head, now_ms, tail)
 
     def _ui(self, call: Call | None) -> str:
@@ -246,7 +245,8 @@ class HostSession:
         hosted = self._at_work = call.hosted
         leaf = self.conversation.tree.leaf
         try:
-            at_ms = self.conversation.beginning.at_ms + hosted.at // _MS
+            at_ms = self._begun_ms + hosted.at // _MS
+            self._written.clear()
             result = self.conversation.serve(op, at_ms, f"{hosted.peer.name} {hosted.life} {hosted.call_id}")
         except TreeError as error:
             self._end(hosted, bad_host_call(error.reason, str(error)))
@@ -306,6 +306,7 @@ class HostSession:
             except SessionError as error:
                 self._end(hosted, bad_host_call("bad_session", f"`{found.file}` is {error}"))
             else:
+                self._written.clear()
                 done = self.conversation.loaded(load, found.file, file, found.notes)
                 self._done(hosted, done, op, None)
         self._go_on()

@@ -97,7 +97,7 @@ class Way:
                 self._timer = session.exchange.host.later(self.hook.deadline_ms / 1000, self._ring)
             ask = getattr(guard.link, "ask_hook", None)
             about = session.host_session
-            if ask is None or about is None or not ask(ours, EVENT, asked, about.context_json(leg, guard)):
+            if ask is None or about is None or not ask(ours, EVENT, asked, about.context_json(leg, guard, at)):
                 guard.put_question(leg, EVENT, asked, question)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             session.call_failed(call, fault)
