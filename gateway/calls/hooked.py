@@ -48,7 +48,7 @@ class Hooked:
     """The hooks of one session that has extensions, or a core that asks for some."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self.session = session
         self.breaker = Breaker()
         self._inputs = Inputs()
         self._known_rules: Rules | None = None
@@ -79,8 +79,8 @@ class Hooked:
 
     def _read(self) -> dict[str, list[Hook]]:
         found: dict[str, list[Hook]] = {}
-        config = self._session.config.extensions.hooks
-        for position, (name, seat) in enumerate(self._session.seats.items()):
+        config = self.session.config.extensions.hooks
+        for position, (name, seat) in enumerate(self.session.seats.items()):
             peer = _connected(seat)
             if peer is None or peer.registered is None:
                 continue
@@ -96,7 +96,7 @@ class Hooked:
         asked = found.get("tool_call", ())
         self.way = None
         if len(asked) == 1:
-            self.way = Way(self._session, self, asked[0], self._session.seats[asked[0].owner])
+            self.way = Way(self.session, self, asked[0], self.session.seats[asked[0].owner])
         return {event: in_order(hooks) for event, hooks in found.items()}
 
     @property
@@ -119,7 +119,7 @@ class Hooked:
             if peer.registered is not None:
                 for sentence in unknown(peer.registered.event_hooks):
                     self._notice(f"{peer.name} hooks an event: {sentence}")
-        has_pi_core = any(core.is_pi for core in self._session.cores)
+        has_pi_core = any(core.is_pi for core in self.session.cores)
         for sentence in offered.sentences(self._registered(), has_pi_core=has_pi_core):
             self._notice(sentence)
         self._tell_offers()
@@ -140,10 +140,10 @@ class Hooked:
     def _notice(self, sentence: str) -> None:
         if sentence not in self._told and len(self._told) < 1000:
             self._told.add(sentence)
-            self._session.flows.notice(sentence)
+            self.session.flows.notice(sentence)
 
     def _peer_of(self, owner: str) -> Peer | None:
-        seat = self._session.seats.get(owner)
+        seat = self.session.seats.get(owner)
         return _connected(seat) if seat is not None else None
 
     def _unsettled(self) -> list[Seat]:
@@ -151,7 +151,7 @@ class Hooked:
         if self.is_settled:
             return []
         found: list[Seat] = []
-        for name, seat in self._session.seats.items():
+        for name, seat in self.session.seats.items():
             if seat.is_pi and name not in self._settled:
                 peer = _connected(seat)
                 if peer is not None and (peer.registered is not None or peer.state in ("failed", "stopped")):
@@ -160,11 +160,11 @@ class Hooked:
                     found.append(seat)
         self.is_settled = not found
         if self.is_settled:
-            self._session.choose_way()
+            self.session.choose_way()
         return found
 
     def _rules(self) -> Rules:
-        profile = self._session.host_calls.authority.rules.policy.profile
+        profile = self.session.host_calls.authority.rules.policy.profile
         known = self._known_rules
         if known is not None and known.profile == profile:
             return known
@@ -180,7 +180,7 @@ class Hooked:
 
     def complaint(self, tool: str, given: bytes) -> str:
         """Return what is wrong with an input for a tool. What is no tool of a peer's, the core itself has to judge."""
-        catalog = self._session.catalog
+        catalog = self.session.catalog
         item = catalog.direct.get(tool)
         # Only what was looked up by the long way once has a schema here, and that one is what the long way finds.
         if item is not None and item.schema and self._inputs.is_taken(item.schema, given):
@@ -191,15 +191,14 @@ class Hooked:
 
     def _allows_path(self, path: str) -> bool:
         try:
-            return bool(self._session.host_calls.authority.roots.relative([path]))
+            return bool(self.session.host_calls.authority.roots.relative([path]))
         except PathError:
             return False
 
     # Calls of tools.
 
-    def goes_straight(self, core: Core, data: bytes, envelope: Envelope) -> bool:
-        """As `straight.goes_straight`, where there are extensions, whether they are asked about calls or not."""
-        return self.may_go_straight and goes_by_hooks(self._session, self, core, data, envelope)
+    goes_straight = goes_by_hooks
+    """As `straight.goes_straight`, where there are extensions, whether they are asked about calls or not."""
 
     def holds(self, request: Request, call: Call, peer: Peer) -> bool:
         """Whether a tool call waits for hooks, which have been begun to be asked; it goes on by itself."""
@@ -212,7 +211,7 @@ class Hooked:
         line = self.lines.get("tool_call")
         if not unsettled and line is None:
             return False
-        session = self._session
+        session = self.session
         name = read_named(request).name
         if unsettled or not session.catalog.knows(peer.name, "tools/list"):
             flow = self._prepare(request, peer)
@@ -227,11 +226,11 @@ class Hooked:
         yield from self._settle(request)
         if "tool_call" in self.lines:
             # An input that a hook has changed is held against it, and a core need not have listed the tools.
-            seat = self._session.seats.get(owner.name)
+            seat = self.session.seats.get(owner.name)
             if seat is not None and owner not in seat.peers:
                 # A place where calls wait for a connection is never connected itself.
-                owner = seat.lister(self._session, request)
-            yield from self._session.flows.fetch("tools/list", [owner])
+                owner = seat.lister(self.session, request)
+            yield from self.session.flows.fetch("tools/list", [owner])
 
     def _prepared(self, request: Request, call: Call, peer: Peer, name: str, _: object) -> None:
         if call.is_open:
@@ -242,7 +241,7 @@ class Hooked:
             data = hook_words.call_data(name, call.core_id, bytes(call.params))
         except msgspec.DecodeError as fault:
             why = f"`params` of `{call.method}` are malformed: {fault}"
-            self._session.finish(call, Reply(fault=bad_params(why)))
+            self.session.finish(call, Reply(fault=bad_params(why)))
             return
         self.judge(request, call, peer, name, line, data)
 
@@ -262,7 +261,7 @@ class Hooked:
         return one
 
     def _judged(self, request: Request, call: Call, peer: Peer, name: str, outcome: Outcome) -> None:
-        session = self._session
+        session = self.session
         if outcome.stops:
             session.give_call(call, hook_words.blocked(outcome))
             return
@@ -284,7 +283,7 @@ class Hooked:
 
     def _instead(self, request: Request, call: Call, peer: Peer, wanted: str, outcome: Outcome) -> None:
         """Make a call of another tool than the core has called."""
-        session = self._session
+        session = self.session
         found = session.catalog.find("tools/list", wanted)
         seat = session.seats.get(found[0]) if found is not None else None
         if found is None or seat is None or session.catalog.is_held(*found):
@@ -305,7 +304,7 @@ class Hooked:
         core = call.core
         if not self.minds_results or not reply.result or core is None or core.is_pi:
             return False
-        name = self._session.catalog.called(call.peer.name if call.peer is not None else "", call.name)
+        name = self.session.catalog.called(call.peer.name if call.peer is not None else "", call.name)
         try:
             data = hook_words.result_data(name, call.core_id, bytes(call.params), bytes(reply.result))
         except msgspec.DecodeError:
@@ -317,9 +316,9 @@ class Hooked:
 
     def _patched(self, call: Call, reply: Reply, outcome: Outcome) -> None:
         if outcome.word == "none":
-            self._session.finish(call, reply)
+            self.session.finish(call, reply)
         else:
-            self._session.give_call(call, hook_words.patched(bytes(reply.result), outcome.data))
+            self.session.give_call(call, hook_words.patched(bytes(reply.result), outcome.data))
 
     def _run(
         self, event: str, line: list[Hook], data: bytes, call: Call, done: Callable[[Outcome], None]
@@ -331,7 +330,7 @@ class Hooked:
         self, event: str, line: list[Hook], data: bytes, call: Call, done: Callable[[Outcome], None], *,
         is_asked: bool = False,
     ) -> Run:  # fmt: skip
-        session = self._session
+        session = self.session
 
         def ended(outcome: Outcome) -> None:
             self._runs.pop(call, None)
@@ -353,7 +352,7 @@ class Hooked:
         failed: Callable[[Exception], None], *, is_asked: bool = False,
     ) -> Run:  # fmt: skip
         steps = pipeline(POINTS[event], line, data, self.breaker, self._rules(), is_asked=is_asked)
-        return Run(self._session, steps, peer_of=self._peer_of, about=about, done=done, failed=failed)
+        return Run(self.session, steps, peer_of=self._peer_of, about=about, done=done, failed=failed)
 
     def left(self, call: Call, reason: str = "the call has ended") -> None:
         """A call has ended or is not waited for: nor are the hooks that are asked about it."""
@@ -381,7 +380,7 @@ class Hooked:
         line = [hook for hook in self.lines.get(event, ()) if hook.owner != asker.peer.name]
         if not line:
             return None
-        about = Call(self._session, words.HOST_CALL, b"{}", seq=asker.seq)
+        about = Call(self.session, words.HOST_CALL, b"{}", seq=asker.seq)
         return self._asking(event, line, data, about, done, failed)
 
     def tell_of(self, event: str, data: bytes) -> None:
@@ -396,7 +395,7 @@ class Hooked:
 
     def asked(self, request: Request) -> None:
         """A Pi core asks what hooks say to an event."""
-        session = self._session
+        session = self.session
         asked = events.decode_event.decode(request.envelope.params)
         call = session.open_call(request, name=asked.event)
         if call is None:
@@ -412,10 +411,10 @@ class Hooked:
         """Have every extension there that may have a hook."""
         unsettled = self._unsettled()
         if unsettled:
-            yield Settle([_of(seat, self._session, request) for seat in unsettled])
+            yield Settle([_of(seat, self.session, request) for seat in unsettled])
             self._settled.update(seat.name for seat in unsettled)
             self._look_again()
-            self._session.choose_way()
+            self.session.choose_way()
 
     def _settled_for(self, request: Request, call: Call, asked: events.Event) -> None:
         if not call.is_open:
@@ -423,12 +422,12 @@ class Hooked:
         point = POINTS.get(asked.event)
         line = self.lines.get(asked.event, []) if point is not None and point.is_asked else []
         if not line:
-            self._session.give(request, b"{}")
+            self.session.give(request, b"{}")
             return
         self._run(asked.event, line, bytes(asked.data), call, partial(self._answered, request))
 
     def _answered(self, request: Request, outcome: Outcome) -> None:
-        self._session.give(request, hook_words.answer_result(outcome.answer))
+        self.session.give(request, hook_words.answer_result(outcome.answer))
 
     def tell(self, envelope: Envelope) -> None:
         """A Pi core tells of an event: so is every extension that has a hook for it, and is there."""
@@ -455,7 +454,7 @@ class Hooked:
 
     def offers(self, request: Request) -> None:
         """A Pi core asks for what the extensions of its session offer beside tools and commands."""
-        session = self._session
+        session = self.session
         call = session.open_call(request)
         if call is not None:
             run(
@@ -468,11 +467,11 @@ class Hooked:
     def _offer(self, request: Request, call: Call) -> None:
         if call.is_open:
             self._offered = self._offers()
-            self._session.give(request, self._offered)
+            self.session.give(request, self._offered)
 
     def _registered(self) -> list[tuple[str, Registered]]:
         """Return the extensions that are there, in the order of the configuration."""
-        peers = [(name, _connected(seat)) for name, seat in self._session.seats.items()]
+        peers = [(name, _connected(seat)) for name, seat in self.session.seats.items()]
         return [
             (name, peer.registered)
             for name, peer in peers
@@ -480,7 +479,7 @@ class Hooked:
         ]
 
     def _offers(self) -> bytes:
-        return offered.offers(self._registered(), self._session.catalog.called, self._events())
+        return offered.offers(self._registered(), self.session.catalog.called, self._events())
 
     def _events(self) -> bytes:
         lines = self.lines
@@ -492,13 +491,13 @@ class Hooked:
         return jsonrpc.encode(asked_for)
 
     def _tell_offers(self) -> None:
-        cores: list[Core] = [core for core in self._session.cores if core.is_pi]
+        cores: list[Core] = [core for core in self.session.cores if core.is_pi]
         offers = self._offers() if cores else self._offered
         if offers == self._offered:
             return
         self._offered = offers
         message = jsonrpc.notification(words.OFFERS_CHANGED)
-        seq = self._session.tap.record(
+        seq = self.session.tap.record(
             "notification", ">core", message, method=words.OFFERS_CHANGED, flags=("synthetic",)
         )
         for core in cores:

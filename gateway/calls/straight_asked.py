@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
@@ -20,6 +20,7 @@ from gateway.hooks.answers import JudgeAnswer
 from gateway.hooks.order import Hook
 from gateway.hooks.pipeline import Decision
 from gateway.hooks.record import Form
+from gateway.protocol.jsonrpc import read
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from gateway.calls.ports import Timer
     from gateway.calls.seat import Seat
     from gateway.calls.session import Session
-    from gateway.protocol.jsonrpc import Envelope
 
 EVENT: Final = "tool_call"
 
@@ -38,7 +38,6 @@ class _Decided(msgspec.Struct, gc=False):
     result: JudgeAnswer
 
 
-_NO_OPINION: Final = JudgeAnswer()
 _read = msgspec.json.Decoder(_Decided).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -59,7 +58,9 @@ class Way:
         """Questions by the frame of the call that they are about, in the order in which their time is up."""
         self._timer: Timer | None = None
 
-    def asks(self, core: Core, data: bytes, envelope: Envelope, name: str, given: Raw, peer: Peer) -> bool:
+    def asks(
+        self, core: Core, data: bytes, params: bytes, id_: int, name: str, given: bytes, peer: Peer
+    ) -> bool:  # fmt: skip
         """Record a call of the tool `name` of `peer`, and ask the hook about it, whose `arguments` are `given`.
 
         False, and nothing was done, where that takes the long way.
@@ -68,36 +69,41 @@ class Way:
         if not guards or self.hooked.breaker.counts:
             return False
         guard = guards[0]
+        pending = guard.pending
         # A recorded one is as late as it was.
-        if not guard.is_plain or guard.is_full or not guard.may_renew or len(guard.pending) >= guard.limit:
+        if not guard.is_plain or guard.is_full or not guard.may_renew or len(pending) >= guard.limit:
             return False
         tap = session.tap
-        id_: int = envelope.id  # pyright: ignore[reportAssignmentType] - whoever calls has looked
         ours = guard.last_id + 1
         asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (_encode(name), id_, given)
-        params = b'{"event":"tool_call","data":%b}' % asked
-        question = b'{"jsonrpc":"2.0","id":%d,"method":"pi/event_hook","params":%b}' % (ours, params)
+        params_asked = b'{"event":"tool_call","data":%b}' % asked
+        question = b'{"jsonrpc":"2.0","id":%d,"method":"pi/event_hook","params":%b}' % (ours, params_asked)
         seq = tap.asking(data, peer.name, id_, core.delivered, name, guard.name, ours, EVENT, question)
         if seq < 0:
             return False
         at = tap.at
-        guard.mint(1)
-        call = Call(session, "tools/call", envelope.params, core, id_, name, seq)
-        one = Asked(self, call, peer, data, envelope, asked, at)
-        leg = Call(session, words.EVENT_HOOK, params, None, None, EVENT, seq + 1, one.replied, guard, ours)
-        leg.asked, leg.about, leg.parent, leg.deadline = one, call, seq, at + guard.timeout_ns
-        call.leg = leg
-        core.open[id_] = call
+        guard.last_id = ours
         guard.calls += 1
-        guard.pending[ours] = leg
-        guard.delivered = seq + 1
+        guard.delivered = asked_at = seq + 1
+        call = Call(session, "tools/call", params, core, id_, name, seq)
+        one = Asked(self, call, peer, data, asked, at)
+        leg = Call(
+            session, words.EVENT_HOOK, params_asked, None, None, EVENT, asked_at, one.replied, guard, ours
+        )
+        leg.asked, leg.about, leg.parent, leg.deadline = one, call, seq, at + guard.timeout_ns
+        call.leg = pending[ours] = leg
+        core.open[id_] = call
         self.open[seq] = one
         try:
             if self._timer is None:
                 self._timer = session.exchange.host.later(self.hook.deadline_ms / 1000, self._ring)
             ask = getattr(guard.link, "ask_hook", None)
             about = session.host_session
-            if ask is None or about is None or not ask(ours, EVENT, asked, about.context_json(leg, guard, at)):
+            if (
+                ask is None
+                or about is None
+                or not ask(ours, EVENT, asked, about.context_json(leg, guard, at))
+            ):
                 guard.put_question(leg, EVENT, asked, question)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             session.call_failed(call, fault)
@@ -135,7 +141,7 @@ class Asked(msgspec.Struct, eq=False):
     peer: Peer
     """Whose tool is called."""
     data: bytes
-    envelope: Envelope
+    """The message of the call."""
     asked: bytes
     """The data of the event."""
     since: int
@@ -145,77 +151,65 @@ class Asked(msgspec.Struct, eq=False):
         """Record an answer and the decision, and send the call on. False, and nothing was done, where that takes the
         long way."""
         way, call, peer = self.way, self.call, self.peer
-        hooked, session = way.hooked, call.session
-        seat = session.seats.get(peer.name)
-        answer = _NO_OPINION
+        session, core, leg = call.session, call.core, call.leg
+        form, given, patch = way.none, b"", b""
         if result != b"{}":
-            try:
-                answer = _read(result).result
-            except msgspec.DecodeError:
+            changed = _changed(result)
+            if changed is None:
                 return False
-        given = answer.input
-        core, leg = call.core, call.leg
+            if changed:
+                form, given = way.replaces, changed
+                patch = b'[{"op":"replace","path":"/input","value":%b}]' % given
+        hooked = way.hooked
+        seat = session.seats.get(peer.name)
         if (
-            answer.block
-            or answer.reason
-            or answer.implementation is not UNSET
-            or answer.terminate is not UNSET
-            or hooked.breaker.counts
+            hooked.breaker.counts
             or leg is None
             or core is None
             or core.open.get(call.core_id) is not call  # pyright: ignore[reportArgumentType] - it is a number
             or (guard.on_left is not None and not way.seat.is_simple(session))
             or seat is None
-            or seat.peers != [peer]
-            or (given is not UNSET and hooked.complaint(call.name, bytes(given)) != "")
+            or len(seat.peers) != 1
+            or seat.peers[0] is not peer
+            or (given and hooked.complaint(call.name, given) != "")
         ):
             return False
         tap = session.tap
-        if given is UNSET:
-            form, patch = way.none, b""
-        else:
-            form, patch = way.replaces, b'[{"op":"replace","path":"/input","value":%b}]' % given
-        if (
-            tap.deciding(
-                data, guard.name, id_, leg.seq, guard.delivered, EVENT, patch, call.seq, form, self.since
-            )
-            < 0
-        ):
+        seq = call.seq
+        answered = tap.deciding(
+            data, guard.name, id_, leg.seq, guard.delivered, EVENT, patch, seq, form, self.since
+        )
+        if answered < 0:
             return False
         guard.damage.silence = guard.damage.in_a_row = 0
-        del guard.pending[id_]
-        del way.open[call.seq]
+        del guard.pending[id_], way.open[seq]
         call.leg = None
         try:
-            if given is not UNSET:
-                call.params = translate.with_members(bytes(call.params), {"arguments": given})
-            self._send(session, call, peer)
+            if given:
+                call.params = translate.with_members(call.params, {"arguments": Raw(given)})
+            pending = peer.pending
+            if (
+                not peer.is_plain
+                or peer.is_full
+                or len(pending) >= peer.limit
+                or not session.exchange.is_watching
+            ):
+                session.submit(call, peer)
+                return True
+            # As `session.submit`, without what is known of the call already.
+            call.peer = peer
+            call.peer_id = ours = peer.last_id = peer.last_id + 1
+            call.deadline = tap.at + peer.timeout_ns
+            call.shape = session.same
+            pending[ours] = call
+            peer.calls += 1
+            peer.delivered = seq
+            peer.link.send(  # pyright: ignore[reportOptionalMemberAccess] - a plain peer has one
+                b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, call.params)
+            )
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             session.call_failed(call, fault)
         return True
-
-    @staticmethod
-    def _send(session: Session, call: Call, peer: Peer) -> None:
-        """As `session.submit`, without what is known of the call already."""
-        pending = peer.pending
-        if (
-            not peer.is_plain
-            or peer.is_full
-            or len(pending) >= peer.limit
-            or not session.exchange.is_watching
-        ):
-            session.submit(call, peer)
-            return
-        call.peer = peer
-        call.peer_id = ours = peer.next_id()
-        call.deadline = session.tap.at + peer.timeout_ns
-        call.shape = session.same
-        pending[ours] = call
-        peer.calls += 1
-        peer.delivered = call.seq
-        peer.link.send(  # pyright: ignore[reportOptionalMemberAccess] - a plain peer has one
-            b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, call.params)
-        )
 
     # What is out of the ordinary.
 
@@ -247,5 +241,17 @@ class Asked(msgspec.Struct, eq=False):
             return None
         leg.asked = None
         core, id_ = call.core, call.core_id
-        request = Request(core, self.data, self.envelope, None, id_, call.method, None, call.seq, call)  # pyright: ignore[reportArgumentType]
+        request = Request(core, self.data, read(self.data, core.most_depth), None, id_, call.method, None, call.seq, call)  # pyright: ignore[reportArgumentType]
         return self.way.hooked.goes_on(request, call, self.peer, [self.way.hook], self.asked, leg, self.since)
+
+
+def _changed(result: bytes) -> bytes | None:
+    """The input that the answer of a hook asks for, empty where that is none; None where it says more, or is wrong."""
+    try:
+        answer = _read(result).result
+    except msgspec.DecodeError:
+        return None
+    if answer.block or answer.reason or answer.implementation is not UNSET or answer.terminate is not UNSET:
+        return None
+    given = answer.input
+    return b"" if isinstance(given, UnsetType) else bytes(given)

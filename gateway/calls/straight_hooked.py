@@ -15,14 +15,12 @@ from msgspec import Raw
 from gateway.calls.call import Call
 from gateway.calls.plain_params import LANE_MARK
 from gateway.calls.request import Request
-from gateway.calls.straight import ready_at
 from gateway.protocol.errors import unrecorded
-from gateway.protocol.jsonrpc import Envelope
+from gateway.protocol.jsonrpc import EMPTY, Envelope
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.hooked import Hooked
-    from gateway.calls.session import Session
 
 
 class _Called(msgspec.Struct, gc=False):
@@ -30,61 +28,73 @@ class _Called(msgspec.Struct, gc=False):
     arguments: Raw = Raw(b"{}")
     uri: str = ""
     """As `plain_params.Plain` has it."""
+    meta: Raw = msgspec.field(name="_meta", default=EMPTY)
 
 
-_read = msgspec.json.Decoder(_Called)
+_read = msgspec.json.Decoder(_Called).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def goes_by_hooks(session: Session, hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -> bool:
+def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -> bool:
     """Send a plain call on, or ask the hooks that there are about it, and say whether that was done.
 
     Where not, nothing has been touched.
     """
-    id_ = envelope.id
+    id_: int = envelope.id  # pyright: ignore[reportAssignmentType] - looked at below
     calls = core.open
+    session = hooked.session
     exchange = session.exchange
     tap = session.tap
     if (
         not hooked.is_settled
-        or core.era != "legacy"
-        or core.is_pi
+        or not hooked.may_go_straight
+        or core.plain != "legacy"
+        or core.hello.dialect == "pi"
         or id_.__class__ is not int
         or id_ in calls
         or len(calls) + len(session.cores) > session.max_in_flight
         or exchange.is_draining
         or not exchange.is_watching
         or not tap.accepting
-        or data.find(b'"progressToken"') >= 0
-        or data.find(LANE_MARK) >= 0
     ):
         return False
     params = envelope.params
     try:
-        called = _read.decode(params)
+        called = _read(params)
     except msgspec.DecodeError:
         return False
     name = called.name
     tool = session.catalog.direct.get(name)
     # Who is asked about a call is told its name as the peer has it.
-    seat = session.seats.get(tool.peer) if tool is not None and tool.original == name else None
-    peer = ready_at(seat, core) if seat is not None and not seat.is_pi else None
-    if peer is None or len(peer.pending) >= peer.limit:
+    if tool is None or tool.original != name or (called.meta and _says_more(data)):
+        return False
+    seat = session.seats[tool.peer]
+    peers = seat.peers
+    if len(peers) != 1 or seat.config.dialect == "pi":
+        return False
+    # As `ready_at`, which is one call more.
+    peer = peers[0]
+    if peer.plain != "legacy" or peer.is_full or len(peer.pending) >= peer.limit:
         return False
     way = hooked.way
-    if way is not None and way.asks(core, data, envelope, name, called.arguments, peer):
+    if way is not None and way.asks(core, data, params, id_, name, called.arguments, peer):
         return True
     line = hooked.lines.get("tool_call")
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
     if seq < 0:
-        core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - it is a number
+        core.refuse(id_, unrecorded())
         return True
-    call = Call(session, "tools/call", params, core, id_, name, seq)  # pyright: ignore[reportArgumentType]
-    calls[id_] = call  # pyright: ignore[reportArgumentType]
+    call = Call(session, "tools/call", params, core, id_, name, seq)
+    calls[id_] = call
     if line is None:
         session.submit(call, peer)
         return True
-    request = Request(core, data, envelope, None, id_, "tools/call", None, seq, call)  # pyright: ignore[reportArgumentType]
+    request = Request(core, data, envelope, None, id_, "tools/call", None, seq, call)
     asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (_encode(name), id_, bytes(called.arguments))
     hooked.judge(request, call, peer, name, line, asked)
     return True
+
+
+def _says_more(data: bytes) -> bool:
+    """Whether a call says more about itself than whose it is, by `_meta`."""
+    return data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0

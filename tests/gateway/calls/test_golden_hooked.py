@@ -266,7 +266,7 @@ def test_calls_that_are_asked_about_do_go_the_straight_way(monkeypatch: pytest.M
         went.append(true_way(*arguments))
         return went[-1]
 
-    monkeypatch.setattr("gateway.calls.hooked.goes_by_hooks", watched)
+    monkeypatch.setattr("gateway.calls.hooked.Hooked.goes_straight", watched)
     played()
     assert went.count(False) == 4, "the first, one with a lane, one with progress, one of a dead guard"
     assert went.count(True) > 15
