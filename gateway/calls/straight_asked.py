@@ -240,8 +240,10 @@ class Asked(msgspec.Struct, eq=False):
         if leg is None or leg.asked is not self:
             return None
         leg.asked = None
-        core, id_ = call.core, call.core_id
-        request = Request(core, self.data, read(self.data, core.most_depth), None, id_, call.method, None, call.seq, call)  # pyright: ignore[reportArgumentType]
+        core: Core = call.core  # pyright: ignore[reportAssignmentType] - whoever has called has one
+        id_: int = call.core_id  # pyright: ignore[reportAssignmentType] - and a number
+        envelope = read(self.data, core.most_depth)
+        request = Request(core, self.data, envelope, None, id_, call.method, None, call.seq, call)
         return self.way.hooked.goes_on(request, call, self.peer, [self.way.hook], self.asked, leg, self.since)
 
 

@@ -6,8 +6,12 @@ Owns what is kept of that, and for how long. What differs from frame to frame is
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from gateway.hooks.record import Form
 
 MOST_WORDS = 4096
 LONGEST_WORD = 256
@@ -46,3 +50,51 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
         if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
             self[alike] = encoded
         return encoded
+
+
+class Questions(dict[tuple[str, str, str, str], tuple[bytes, bytes, bool]]):
+    """Forms of the frame of a plain call and of that of a question to a hook about it: by peer, tool, extension and
+    event. The numbers and the body of each are to be filled in; the last says whether no word of the first can be a
+    secret."""
+
+    def __init__(self, words: Words) -> None:
+        super().__init__()
+        self._words = words
+
+    def __missing__(self, alike: tuple[str, str, str, str]) -> tuple[bytes, bytes, bool]:
+        peer, name, asked, event = alike
+        head, tail, is_harmless = self._words["request", peer, "core>", "tools/call", name]
+        call = b'{"seq":%%d,"at":%%d,%b,"id":%%d,"after":%%d%b%%b}' % (_fixed(head), _fixed(tail))
+        head, tail, _ = self._words["request", asked, ">peer", "pi/event_hook", event, "synthetic"]
+        question = b'{"seq":%%d,"at":%%d,%b,"id":%%d,"parent":%%d%b%%b}' % (_fixed(head), _fixed(tail))
+        if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
+            self[alike] = call, question, is_harmless
+        return call, question, is_harmless
+
+
+class Decisions(dict["tuple[Form, str, str]", tuple[bytes, bytes, bool]]):
+    """The same of the frame of an answer to such a question and of that of the decision, which has a body member or
+    none: by the form of the decision, extension and event."""
+
+    def __init__(self, words: Words) -> None:
+        super().__init__()
+        self._words = words
+
+    def __missing__(self, alike: tuple[Form, str, str]) -> tuple[bytes, bytes, bool]:
+        form, asked, event = alike
+        head, tail, is_harmless = self._words["response", asked, "peer>", "pi/event_hook", ""]
+        answer = b'{"seq":%%d,"at":%%d,%b,"id":%%d,"re":%%d,"after":%%d%b%%b}' % (_fixed(head), _fixed(tail))
+        head, tail, _ = self._words["hook", asked, "inside", "", event]
+        x = b'"x":%b%%d%b' % (_fixed(form.head), _fixed(form.tail))
+        tail = _fixed(tail[: -len(BODY)])
+        decision = b'{"seq":%%d,"at":%%d,%b,"re":%%d,"parent":%%d%b%%b,%b}' % (_fixed(head), tail, x)
+        if len(self) >= MOST_WORDS:
+            # Forms are made anew when hooks are others.
+            self.clear()
+        self[alike] = answer, decision, is_harmless
+        return answer, decision, is_harmless
+
+
+def _fixed(part: bytes) -> bytes:
+    """Bytes as they stand in a form: nothing is filled into them."""
+    return part.replace(b"%", b"%%")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.runtime.frame_words import BODY, Words, encode
+from gateway.runtime.frame_words import BODY, Decisions, Questions, Words, encode
 from recordings.errors import RecordingError
 from recordings.frame import BLOB_BYTES, LIFECYCLE, NO_BODY, Frame
 from recordings.header import PeerFacts
@@ -28,10 +28,6 @@ QUICK_KINDS = PLAIN_KINDS | {"hook", "policy"}
 _REQUEST = b'{"seq":%d,"at":%d,%b,"id":%d,"after":%d%b%b}'
 _ANSWER = b'{"seq":%d,"at":%d,%b,"id":%d,"re":%d,"after":%d%b%b}'
 """Frames, with head, ids, tail and body to be put in."""
-
-_QUESTION = b'{"seq":%d,"at":%d,%b,"id":%d,"parent":%d%b%b}'
-_DECISION = b'{"seq":%d,"at":%d,%b,"re":%d,"parent":%d%b,"x":%b%d%b}'
-"""The same of a question to a hook, and of the decision that is made of its answer."""
 
 _WAY = b',"way":'
 NEWLINE = 10
@@ -57,6 +53,8 @@ class RecordingTap:
         self._next = 0
         self._ended = False
         self._words = Words(recorder.suspects)
+        self._questions = Questions(self._words)
+        self._decisions = Decisions(self._words)
         self._redactor = recorder.redactor
         self._rules = -1
         self._append = recorder.append_encoded
@@ -241,6 +239,8 @@ class RecordingTap:
         redactor = self._redactor
         if redactor is not None and self._rules != redactor.generation:
             self._words.clear()
+            self._questions.clear()
+            self._decisions.clear()
             self._rules = redactor.generation
 
     def together(
@@ -296,11 +296,9 @@ class RecordingTap:
             self._look_for_secrets()
         seq = self._next
         at = time.monotonic_ns() - self._start
-        words = self._words
-        head, tail, is_harmless = words["request", peer, "core>", "tools/call", name]
-        first = _REQUEST % (seq, at, head, id, after, tail, body)
-        head, tail, _ = words["request", asked, ">peer", "pi/event_hook", event, "synthetic"]
-        second = _QUESTION % (seq + 1, at, head, question_id, seq, tail, question)
+        first, second, is_harmless = self._questions[peer, name, asked, event]
+        first %= (seq, at, id, after, body)
+        second %= (seq + 1, at, question_id, seq, question)
         append = self._append_both
         if not append(first, second, b"%b\n%b" % (body if is_harmless else first, second), seq, at):
             return -1
@@ -329,14 +327,9 @@ class RecordingTap:
             self._look_for_secrets()
         seq = self._next
         at = time.monotonic_ns() - self._start
-        words = self._words
-        head, tail, is_harmless = words["response", peer, "peer>", "pi/event_hook", ""]
-        first = _ANSWER % (seq, at, head, id, re, after, tail, body)
-        head, tail, _ = words["hook", peer, "inside", "", event]
-        second = _DECISION % (
-            seq + 1, at, head, re, judged, tail + patch if patch else tail[: -len(BODY)],
-            form.head, at - since, form.tail,
-        )  # fmt: skip
+        first, second, is_harmless = self._decisions[form, peer, event]
+        first %= (seq, at, id, re, after, body)
+        second %= (seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
         append = self._append_both
         if not append(first, second, b"%b\n%b" % (body if is_harmless else first, second), seq, at):
             return -1
