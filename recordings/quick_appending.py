@@ -147,8 +147,6 @@ class QuickAppending(Appending):
 
     def append_both(self, first: bytes, second: bytes, seen: bytes, seq: int, at: int) -> bool:
         """As `append_together`, for two frames."""
-        if at >= self._chain.due_at:
-            return self.append_together([first, second], seen, seq, at)
         redactor = self.redactor
         if self._refusal is not None or (
             redactor is not None and redactor.hints(seen) and redactor.suspects(seen)
@@ -161,26 +159,28 @@ class QuickAppending(Appending):
         lock.acquire()
         try:
             chain = self._chain
-            if at >= chain.due_at or seq - 1 != self._last or self._closed:
+            if at < chain.due_at:
+                if seq - 1 != self._last or self._closed:
+                    return False
+                write = self._write
+                try:
+                    done = write(self._fd, data)
+                except OSError:
+                    done = -1
+                if done == len(data):
+                    self._size += done
+                    chain.add_both(one, other, done, seq, at)
+                    self._last = seq + 1
+                    self._at = at
+                    if not self._syncer.is_dirty:
+                        self._syncer.dirty()
+                    return True
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._fd, self._size)
                 return False
-            write = self._write
-            try:
-                done = write(self._fd, data)
-            except OSError:
-                done = -1
-            if done == len(data):
-                self._size += done
-                chain.add_both(one, other, done, seq, at)
-                self._last = seq + 1
-                self._at = at
-                if not self._syncer.is_dirty:
-                    self._syncer.dirty()
-                return True
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._size)
         finally:
             lock.release()
-        return False
+        return self.append_together([first, second], seen, seq, at)
 
     def _put_whole(self, data: bytes) -> bool:
         """Write lines by one write, and say whether that was possible; where not, none of them is there."""

@@ -399,17 +399,16 @@ class Peer:
         about = call.session.host_session
         return about.context_json(call, self) if about is not None else b""
 
-    def hook_answered(self, id_: Id, result: bytes) -> None:
+    def hook_answered(self, id_: int, result: bytes) -> None:
         """The result of a question that was put to a hook, where it has come by itself."""
-        number = b"%d" % id_ if id_.__class__ is int else jsonrpc.encode_id(id_)
-        data = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (number, result)
+        data = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id_, result)
         call = self.pending.get(id_)
         # What is so short nests no deeper: most answers are, and are not looked into.
         if call is None or (len(data) > 2 * self.most_depth and is_deep(data, self.most_depth)):
             self.message(data)
             return
         asked = call.asked
-        if asked is not None and asked.comes(self, id_, data, result):  # pyright: ignore[reportArgumentType] - ours is a number
+        if asked is not None and asked.comes(self, id_, data, result):
             return
         self.damage.silence = 0
         del self.pending[id_]

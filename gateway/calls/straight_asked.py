@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 EVENT: Final = "tool_call"
 
+_QUESTION: Final = (
+    b'{"jsonrpc":"2.0","id":%d,"method":"pi/event_hook","params":{"event":"tool_call","data":%b}}'
+)
+
 
 class _Decided(msgspec.Struct, gc=False):
     result: JudgeAnswer
@@ -76,8 +80,7 @@ class Way:
         tap = session.tap
         ours = guard.last_id + 1
         asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (_encode(name), id_, given)
-        params_asked = b'{"event":"tool_call","data":%b}' % asked
-        question = b'{"jsonrpc":"2.0","id":%d,"method":"pi/event_hook","params":%b}' % (ours, params_asked)
+        question = _QUESTION % (ours, asked)
         seq = tap.asking(data, peer.name, id_, core.delivered, name, guard.name, ours, EVENT, question)
         if seq < 0:
             return False
@@ -87,9 +90,8 @@ class Way:
         guard.delivered = asked_at = seq + 1
         call = Call(session, "tools/call", params, core, id_, name, seq)
         one = Asked(self, call, peer, data, asked, at)
-        leg = Call(
-            session, words.EVENT_HOOK, params_asked, None, None, EVENT, asked_at, one.replied, guard, ours
-        )
+        # Nobody looks at the params of what is sent already.
+        leg = Call(session, words.EVENT_HOOK, b"", None, None, EVENT, asked_at, one.replied, guard, ours)
         leg.asked, leg.about, leg.parent, leg.deadline = one, call, seq, at + guard.timeout_ns
         call.leg = pending[ours] = leg
         core.open[id_] = call

@@ -20,7 +20,7 @@ from transports.base import Id, Limits, Link, Origin, Receiver, Stamp, Transport
 class Hears(Receiver, Protocol):
     """What a peer hears that speaks Pi."""
 
-    def answered(self, id_: Id, result: bytes) -> None:
+    def answered(self, id_: int, result: bytes) -> None:
         """The result of a `pi/event_hook`, by the id of the request."""
         ...
 
@@ -76,7 +76,7 @@ class PiLink:
         self._carry(self._server.from_gateway(message, self._now()))
         self._loop.call_soon(self._flush)
 
-    def ask_hook(self, id_: Id, event: str, data: bytes, context: bytes) -> bool:
+    def ask_hook(self, id_: int, event: str, data: bytes, context: bytes) -> bool:
         """As `send` with a `pi/event_hook`, whose answer comes to `answered`; False, and nothing was done, where that
         is not to be had so shortly."""
         line = self._ask_hook(id_, event, data, context)

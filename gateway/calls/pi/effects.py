@@ -12,7 +12,6 @@ from msgspec import Raw
 
 from gateway.calls.pi.offer import Offer
 from gateway.protocol.errors import Fault
-from gateway.protocol.jsonrpc import Id
 from gateway.protocol.pi_messages import HostCall, Log, Type
 
 Flag: TypeAlias = Literal["late", "duplicate", "orphan"]
@@ -46,7 +45,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
     fault: Fault | None = None
     was_cancelled: bool = False
-    by: Id | None = None
+    by: int | None = None
     """As `Question` has it."""
 
 

@@ -35,7 +35,6 @@ from gateway.calls.pi.questions import Kind, Question, Questions
 from gateway.calls.pi.refusals import refuse, refuse_call
 from gateway.protocol import pi
 from gateway.protocol.errors import Code, Fault
-from gateway.protocol.jsonrpc import Id
 from gateway.protocol.pi import BadPiMessage, Message, Salvaged
 from gateway.protocol.pi_messages import (
     EMPTY,
@@ -113,6 +112,7 @@ class Extension:
         self._answered = _NOTHING_READ
         """What follows on the id of the answer to a hook that was read last, how far from the end that is, and the
         answer's event and result."""
+        self._most_known = min(_MOST_KNOWN, self.limits.most_bytes)
         self._heads: dict[str, bytes] = {}
         """What stands between id and data of a question to a hook, by event; only of events that it has a hook for."""
         self._deadline: int | None = now + self.limits.register_ns
@@ -231,7 +231,7 @@ class Extension:
         body = EventHook(event=event, data=data)
         return self._ask("event_hook", event, deadline_ns, lambda _: body, context)
 
-    def ask_hook_at_once(self, by: Id, event: str, data: bytes, context: bytes) -> bytes | None:
+    def ask_hook_at_once(self, by: int, event: str, data: bytes, context: bytes) -> bytes | None:
         """As `ask_hook`, for the request `by` of the gateway, which keeps the time: the message to be sent; None where
         something is in the way of it.
 
@@ -259,24 +259,26 @@ class Extension:
         open_[key] = Question(key, "event_hook", event, _FOREVER, by)
         return line
 
-    def hook_answered(self, data: bytes) -> tuple[Id, bytes] | None:
+    def hook_answered(self, data: bytes) -> tuple[int, bytes] | None:
         """Take an answer to an open question that `ask_hook_at_once` has put: whose it is, and the result of that.
 
         None for every other message, which `received` takes.
         """
-        if self.state != "running" or len(data) > self.limits.most_bytes:
+        if self.state != "running":
             return None
         tail, size, event, result = self._answered
-        if data.endswith(tail) and data.startswith(_ID):
+        if data.endswith(tail) and data.startswith(_ID) and len(data) <= self._most_known:
             # It is the last one but for what stands as its id, which is one of ours or none of an open question.
             key = data[_ID_BYTES:size].decode(errors="replace")
         else:
-            answer = pi.read_answer(data, self.limits.most_depth)
+            answer = None
+            if len(data) <= self.limits.most_bytes:
+                answer = pi.read_answer(data, self.limits.most_depth)
             if answer is None:
                 return None
             key, event = answer.id, answer.event
             result = hook_result(answer.result)
-            if data.startswith(b'%b%b"' % (_ID, key.encode())) and len(data) <= _MOST_KNOWN:
+            if data.startswith(b'%b%b"' % (_ID, key.encode())) and len(data) <= self._most_known:
                 tail = data[_ID_BYTES + len(key.encode()) :]
                 self._answered = tail, -len(tail), event, result
         open_ = self.questions.open

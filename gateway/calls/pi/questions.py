@@ -27,7 +27,7 @@ class Question(msgspec.Struct, gc=False):
     kind: Kind
     name: str
     deadline_ns: int
-    by: Id | None = None
+    by: int | None = None
     """The gateway's request that waits for it, where it is a hook's and was put at once."""
     is_cancelled: bool = False
 

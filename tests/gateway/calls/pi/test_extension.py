@@ -28,7 +28,6 @@ from gateway.calls.pi.effects import (
 from gateway.calls.pi.extension import Extension, hook_result
 from gateway.protocol import pi
 from gateway.protocol.errors import Fault
-from gateway.protocol.jsonrpc import Id
 from tests.gateway.calls.pi.kit import (
     HOOKED,
     REGISTER,
@@ -824,7 +823,7 @@ def test_an_answer_is_read_as_if_no_answer_like_it_had_been_read_before(
         assert knows.questions.open.keys() == forgets.questions.open.keys()
 
 
-def ends_of(extension: Extension, line: bytes) -> tuple[Id | None, bytes] | list[Effect]:
+def ends_of(extension: Extension, line: bytes) -> tuple[int | None, bytes] | list[Effect]:
     """What an answer leads to: whose it is and the result of that, by whatever way."""
     answered = extension.hook_answered(line)
     if answered is not None:
