@@ -57,8 +57,8 @@ class Hooked:
         self._lines: dict[str, list[Hook]] | None = None
         """Who is asked at each event, in order; None until it is looked at again."""
         self.way: Way | None = None
-        """The straight way to the only hook that is asked about calls; None where there is none, are several, or nobody
-        has looked."""
+        """The straight way to the first hook that is asked about calls; None where there is none, or nobody has looked.
+        """
         self.is_settled = False
         """Whether there is nobody left to be waited for, as far as was looked."""
         self._settled: set[str] = set()
@@ -93,11 +93,11 @@ class Hooked:
             for event in dict.fromkeys(peer.registered.event_hooks):
                 if event in POINTS:
                     found.setdefault(event, []).append(hook)
-        asked = found.get("tool_call", ())
+        lines = {event: in_order(hooks) for event, hooks in found.items()}
         self.way = None
-        if len(asked) == 1:
-            self.way = Way(self.session, self, asked[0], self.session.seats[asked[0].owner])
-        return {event: in_order(hooks) for event, hooks in found.items()}
+        for hook in reversed(lines.get("tool_call", ())):
+            self.way = Way(self.session, self, hook, self.session.seats[hook.owner], self.way)
+        return lines
 
     @property
     def minds_calls(self) -> bool:
@@ -127,8 +127,8 @@ class Hooked:
     def _look_again(self) -> None:
         """Who has hooks may be others. Questions that are open keep the timer of their way, and end it."""
         self._lines = None
-        if self.way is not None and not self.way.open:
-            self.way.close()
+        if self.way is not None:
+            self.way.close(keeps_open=True)
         self.way = None
 
     def reconfigured(self, replaced: set[str]) -> None:

@@ -93,10 +93,11 @@ class Tap(Protocol):
 
     def deciding(
         self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
-        patch: bytes, judged: int, form: Form, since: int,
+        patch: bytes, judged: int, form: Form, since: int, then: tuple[str, int, bytes] | None = None,
     ) -> int:  # fmt: skip
         """Record an extension's answer to the question `re` about the frame `judged`, and the decision made of it, by
-        one write; it was asked at `since`. Returns the `seq` of the answer; or -1 where nothing was done."""
+        one write; it was asked at `since`. `then` is the question about the same frame to the next extension: whose,
+        its id and itself. Returns the `seq` of the answer, the others follow on; or -1 where nothing was done."""
         ...
 
     def met(self, peer: str, facts: PeerFacts) -> None:

@@ -1,7 +1,7 @@
-"""The straight way of a call that one hook alone is asked about: the question, and the answer most hooks give.
+"""The straight way of a call that hooks are asked about: the question to each in turn, and the answer most hooks give.
 
 Owns the tests of whether that is so, there and back, and the deadlines of these questions. Whatever is unusual, before
-or after the question was put, goes on by the long way, `hook_run` and the pipeline, as if it had gone it from the
+or after a question was put, goes on by the long way, `hook_run` and the pipeline, as if it had gone it from the
 start. A test holds that both ways leave the same frames and the same bytes.
 """
 
@@ -47,15 +47,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Way:
-    """The one hook for `tool_call` that there is, and its open questions. Made anew when hooks are others."""
+    """One hook for `tool_call`, and its open questions. Made anew when hooks are others."""
 
-    __slots__ = ("_session", "_timer", "hook", "hooked", "none", "open", "replaces", "seat")
+    __slots__ = ("_session", "_timer", "hook", "hooked", "none", "open", "replaces", "seat", "then")
 
-    def __init__(self, session: Session, hooked: Hooked, hook: Hook, seat: Seat) -> None:
+    def __init__(self, session: Session, hooked: Hooked, hook: Hook, seat: Seat, then: Way | None) -> None:
+        """`then` is the way of the hook that is asked next."""
         self._session = session
         self.hooked = hooked
         self.hook = hook
         self.seat = seat
+        self.then = then
         self.none = Form(Decision(hook=hook, event=EVENT, word="none"))
         self.replaces = Form(Decision(hook=hook, event=EVENT, word="changed"))
         self.open: dict[int, Asked] = {}
@@ -111,6 +113,35 @@ class Way:
             session.call_failed(call, fault)
         return True
 
+    @property
+    def guard(self) -> Peer | None:
+        """The extension, where it can be asked at once."""
+        guards = self.seat.peers
+        guard = guards[0] if guards and self._session.seats.get(self.hook.owner) is self.seat else None
+        if guard is None or not guard.is_plain or guard.is_full or not guard.may_renew:
+            return None
+        return guard if len(guard.pending) < guard.limit else None
+
+    def asks_too(self, one: Asked, guard: Peer, seq: int, question: bytes) -> None:
+        """Put the question about a call to this hook, once one before it has answered: it is recorded as `seq`."""
+        session, call = self._session, one.call
+        guard.last_id = ours = guard.last_id + 1
+        guard.calls += 1
+        guard.delivered = seq
+        leg = Call(session, words.EVENT_HOOK, b"", None, None, EVENT, seq, one.replied, guard, ours)
+        leg.asked, leg.about, leg.parent = one, call, call.seq
+        leg.deadline = one.since + guard.timeout_ns
+        call.leg = guard.pending[ours] = leg
+        self.open[call.seq] = one
+        if self._timer is None:
+            self._timer = session.exchange.host.later(self.hook.deadline_ms / 1000, self._ring)
+        guard.put_question(leg, EVENT, one.asked, question)
+
+    @property
+    def line(self) -> list[Hook]:
+        """This hook and those that are asked after it."""
+        return [self.hook, *(self.then.line if self.then is not None else ())]
+
     def _ring(self) -> None:
         """See whose time is up. One timer is there for all, and is not set anew for each."""
         self._timer = None
@@ -128,11 +159,14 @@ class Way:
         """Whether a timer is set."""
         return self._timer is not None
 
-    def close(self) -> None:
-        """The session ends, or hooks are others: no timer is to outlive that."""
-        if self._timer is not None:
+    def close(self, *, keeps_open: bool = False) -> None:
+        """The session ends, or hooks are others: no timer is to outlive that; `keeps_open`, but those of questions that
+        are open."""
+        if self._timer is not None and not (keeps_open and self.open):
             self._timer.cancel()
             self._timer = None
+        if self.then is not None:
+            self.then.close(keeps_open=keeps_open)
 
 
 class Asked(msgspec.Struct, eq=False):
@@ -176,6 +210,8 @@ class Asked(msgspec.Struct, eq=False):
             or (given and hooked.complaint(call.name, given) != "")
         ):
             return False
+        if way.then is not None:
+            return self._goes_to(way.then, guard, leg, data, given, patch)
         tap = session.tap
         seq = call.seq
         answered = tap.deciding(
@@ -213,6 +249,42 @@ class Asked(msgspec.Struct, eq=False):
             session.call_failed(call, fault)
         return True
 
+    def _goes_to(self, after: Way, guard: Peer, leg: Call, data: bytes, given: bytes, patch: bytes) -> bool:
+        """As `comes`, where another hook is to be asked then: the answer of this one is `data`, and `given` what it has
+        changed the input to, if it has."""
+        way, call = self.way, self.call
+        tap = call.session.tap
+        other = after.guard
+        if other is None:
+            return False
+        asked = self.asked
+        if given:
+            asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (
+                _encode(call.name),
+                call.core_id,
+                given,
+            )
+        question = _QUESTION % (other.last_id + 1, asked)
+        form = way.replaces if given else way.none
+        id_: int = leg.peer_id  # pyright: ignore[reportAssignmentType] - ours is a number
+        answered = tap.deciding(
+            data, guard.name, id_, leg.seq, guard.delivered, EVENT, patch, call.seq, form, self.since,
+            (other.name, other.last_id + 1, question),
+        )  # fmt: skip
+        if answered < 0:
+            return False
+        guard.damage.silence = guard.damage.in_a_row = 0
+        del guard.pending[id_], way.open[call.seq]
+        call.leg = None
+        self.way, self.asked, self.since = after, asked, tap.at
+        try:
+            if given:
+                call.params = translate.with_members(call.params, {"arguments": Raw(given)})
+            after.asks_too(self, other, answered + 2, question)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            call.session.call_failed(call, fault)
+        return True
+
     # What is out of the ordinary.
 
     def late(self) -> None:
@@ -246,7 +318,7 @@ class Asked(msgspec.Struct, eq=False):
         id_: int = call.core_id  # pyright: ignore[reportAssignmentType] - and a number
         envelope = read(self.data, core.most_depth)
         request = Request(core, self.data, envelope, None, id_, call.method, None, call.seq, call)
-        return self.way.hooked.goes_on(request, call, self.peer, [self.way.hook], self.asked, leg, self.since)
+        return self.way.hooked.goes_on(request, call, self.peer, self.way.line, self.asked, leg, self.since)
 
 
 def _changed(result: bytes) -> bytes | None:

@@ -81,12 +81,12 @@ class NullTap:
 
     def deciding(
         self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
-        patch: bytes, judged: int, form: Form, since: int,
+        patch: bytes, judged: int, form: Form, since: int, then: tuple[str, int, bytes] | None = None,
     ) -> int:  # fmt: skip
-        """Number two frames."""
+        """Number two frames, or three."""
         first = self.record("response", "peer>")
         if first >= 0:
-            self._seq += 1
+            self._seq += 1 if then is None else 2
         return first
 
     def met(self, peer: str, facts: PeerFacts) -> None:

@@ -104,10 +104,7 @@ class ObservedTap:
         seq = tap.asking(body, peer, id, after, name, asked, question_id, event, question)
         if seq >= 0:
             at = self.at = tap.at
-            facts = {
-                "peer": asked, "life": 1, "id": question_id, "parent": seq, "method": "pi/event_hook", "name": event,
-                "flags": ("synthetic",),
-            }  # fmt: skip
+            facts = _facts_of_question(asked, question_id, seq, event)
             self._put(
                 (seq, at, "request", "core>", body, (peer, id, None, "tools/call", name, tap.unsuspected))
             )
@@ -116,11 +113,11 @@ class ObservedTap:
 
     def deciding(
         self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
-        patch: bytes, judged: int, form: Form, since: int,
+        patch: bytes, judged: int, form: Form, since: int, then: tuple[str, int, bytes] | None = None,
     ) -> int:  # fmt: skip
-        """Record an answer and a decision by one write, then show them."""
+        """Record an answer and a decision, and perhaps the next question, by one write, then show them."""
         tap = self._tap
-        seq = tap.deciding(body, peer, id, re, after, event, patch, judged, form, since)
+        seq = tap.deciding(body, peer, id, re, after, event, patch, judged, form, since, then)
         if seq >= 0:
             at = self.at = tap.at
             facts = {
@@ -135,8 +132,20 @@ class ObservedTap:
                 (seq, at, "response", "peer>", body, (peer, id, re, "pi/event_hook", "", tap.unsuspected))
             )
             self._put((seq + 1, at, "hook", "inside", patch, facts))
+            if then is not None:
+                asked, question_id, question = then
+                facts = _facts_of_question(asked, question_id, judged, event)
+                self._put((seq + 2, at, "request", ">peer", question, facts))
         return seq
 
     def close(self) -> None:
         """Record nothing more."""
         self._tap.close()
+
+
+def _facts_of_question(asked: str, id_: int, judged: int, event: str) -> dict[str, Any]:
+    """What the frame of a question to a hook says beside its body."""
+    return {
+        "peer": asked, "life": 1, "id": id_, "parent": judged, "method": "pi/event_hook", "name": event,
+        "flags": ("synthetic",),
+    }  # fmt: skip

@@ -309,7 +309,7 @@ class RecordingTap:
 
     def deciding(
         self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
-        patch: bytes, judged: int, form: Form, since: int,
+        patch: bytes, judged: int, form: Form, since: int, then: tuple[str, int, bytes] | None = None,
     ) -> int:  # fmt: skip
         """As `calls.ports.Tap` has it."""
         most = self._quick_bytes
@@ -330,11 +330,33 @@ class RecordingTap:
         first, second, is_harmless = self._decisions[form, peer, event]
         first %= (seq, at, id, re, after, body)
         second %= (seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
+        seen = b"%b\n%b" % (body if is_harmless else first, second)
         append = self._append_both
-        if not append(first, second, b"%b\n%b" % (body if is_harmless else first, second), seq, at):
+        if then is not None:
+            return self._passing(first, second, seen, seq, at, judged, event, then)
+        if not append(first, second, seen, seq, at):
             return -1
         self.at = at
         self._next = seq + 2
+        self.unsuspected = self._has_redactor
+        return seq
+
+    def _passing(
+        self, answer: bytes, decision: bytes, seen: bytes, seq: int, at: int, judged: int, event: str,
+        then: tuple[str, int, bytes],
+    ) -> int:  # fmt: skip
+        """Record an answer and a decision, which are numbered from `seq` on, and the question that follows."""
+        asked, id_, question = then
+        if len(question) >= self._quick_bytes or NEWLINE in question:
+            return -1
+        head, tail, _ = self._words["request", asked, ">peer", "pi/event_hook", event, "synthetic"]
+        third = b'{"seq":%d,"at":%d,%b,"id":%d,"parent":%d%b%b}' % (
+            seq + 2, at, head, id_, judged, tail, question,
+        )  # fmt: skip
+        if not self._recorder.append_together([answer, decision, third], b"%b\n%b" % (seen, third), seq, at):
+            return -1
+        self.at = at
+        self._next = seq + 3
         self.unsuspected = self._has_redactor
         return seq
 

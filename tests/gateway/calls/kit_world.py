@@ -116,13 +116,19 @@ class ListTap:
 
     def deciding(
         self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
-        patch: bytes, judged: int, form: Any, since: int,
+        patch: bytes, judged: int, form: Any, since: int, then: tuple[str, int, bytes] | None = None,
     ) -> int:  # fmt: skip
-        if self.is_broken or self.refuses & {"peer>", "inside"}:
+        if self.is_broken or self.refuses & {"peer>", "inside", ">peer" if then else "inside"}:
             return -1
         seq = self.plain("response", "peer>", body, peer, id, re, after, "pi/event_hook", "")
         x = form.x(self.at - since)
         self.record("hook", "inside", patch, peer=peer, life=1, re=re, parent=judged, name=event, x=x)
+        if then is not None:
+            asked, question_id, question = then
+            self.record(
+                "request", ">peer", question, peer=asked, life=1, id=question_id, parent=judged, method="pi/event_hook",
+                name=event, flags=("synthetic",),
+            )  # fmt: skip
         return seq
 
     def met(self, peer: str, facts: Any) -> None:

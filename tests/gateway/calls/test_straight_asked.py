@@ -1,5 +1,5 @@
-"""A call that one hook is asked about, by the straight way and by the long one: the same frames and the same bytes, in
-the same order, whatever becomes of the question, the call, the extension and the recording."""
+"""A call that hooks are asked about, by the straight way and by the long one: the same frames and the same bytes, in
+the same order, whatever becomes of the questions, the call, the extensions and the recording."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ DECISIONS: dict[str, Any] = {
     "null": {"result": None},
     "lets it": {"result": {"block": False}},
     "changed": CHANGED,
+    "changed again": {"result": {"input": {"a": 8}}},
     "changed, why": {"result": {**CHANGED["result"], "reason": "two is better"}},
     "changed, wrongly": {"result": {"input": {"a": "no integer"}}},
     "changed, no object": {"result": {"input": [1]}},
@@ -52,39 +53,45 @@ step = st.one_of(
     st.tuples(st.just("call"), ids, st.sampled_from(["add", "add", "sub", "no such"])),
     st.tuples(st.just("token"), ids, st.just("add")),
     st.tuples(st.just("bare"), ids, st.just("add")),
-    st.tuples(st.just("decides"), st.just(0), st.sampled_from(list(DECISIONS))),
-    st.tuples(st.just("decides"), st.just(0), st.sampled_from(["none", "changed", "error"])),
+    st.tuples(st.just("decides"), st.integers(0, 2), st.sampled_from(list(DECISIONS))),
+    st.tuples(st.just("decides"), st.integers(0, 2), st.sampled_from(["none", "changed", "error"])),
+    st.tuples(st.just("decides"), st.integers(0, 2), st.sampled_from(["none", "changed", "changed again"])),
     st.tuples(st.just("says again"), st.integers(0, 2), st.sampled_from(["none", "changed"])),
     st.tuples(st.just("answers"), st.integers(0, 2), st.sampled_from(["result", "error"])),
     st.tuples(st.just("cancels"), ids, st.just("")),
     st.tuples(st.just("passes"), st.sampled_from([0.1, 0.3, 0.6]), st.just("")),
-    st.tuples(st.just("dies"), st.just(0), st.sampled_from(["guard", "calc"])),
-    st.tuples(st.just("full"), st.sampled_from([True, False]), st.sampled_from(["guard", "calc"])),
+    st.tuples(st.just("dies"), st.just(0), st.sampled_from(["guard", "guard1", "calc"])),
+    st.tuples(st.just("full"), st.sampled_from([True, False]), st.sampled_from(["guard", "guard1", "calc"])),
     st.tuples(
         st.just("loses"), st.sampled_from(["core>", ">peer", "peer>", "inside", ""]), st.sampled_from(["keep", "serve"])
     ),
-    st.tuples(st.just("registers"), st.just(0), st.sampled_from(["tool_call", "turn_end"])),
+    st.tuples(st.just("registers"), st.integers(0, 1), st.sampled_from(["tool_call", "turn_end"])),
     st.tuples(st.just("leaves"), st.just(0), st.just("")),
 )  # fmt: skip
 
 
 class Table:
-    """One server, and one extension that is asked about its calls."""
+    """One server, and extensions that are asked about its calls."""
 
-    def __init__(self, *, is_straight: bool, results: Results = "off") -> None:
+    def __init__(self, *, is_straight: bool, results: Results = "off", hooks: int = 1) -> None:
         promise = {"type": "object", "required": ["n"]}
         tools: list[Message] = [
             {"name": "add", "inputSchema": SCHEMA, "outputSchema": promise}, {"name": "sub", "inputSchema": SCHEMA}
         ]  # fmt: skip
-        self.calc, self.guard = Service(tools=tools), Guard("tool_call")
-        self.guard.restarts = True
-        self.desk = desk = Desk({"calc": self.calc, "guard": self.guard})
+        self.calc = Service(tools=tools)
+        self.guards = {f"guard{number or ''}": Guard("tool_call") for number in range(hooks)}
+        for name, guard in self.guards.items():
+            guard.restarts, guard.register["name"] = True, name
+        self.desk = desk = Desk({"calc": self.calc, **self.guards})
         desk.config = Config(
             peers={
                 "calc": PeerConfig(command=["x"]),
-                "guard": PeerConfig(command=["x"], dialect="pi"),
+                **{name: PeerConfig(command=["x"], dialect="pi") for name in self.guards},
             },
-            extensions=ExtensionsConfig(hooks=HooksConfig()),
+            # The last but one is asked first, and the second one has less time than the others.
+            extensions=ExtensionsConfig(
+                hooks=HooksConfig(priority={f"guard{hooks - 2 or ''}": 9}, timeouts_ms={"guard1": 200})
+            ),
             catalog=CatalogConfig(validate_results=results),
         )
         desk.host.keeps = TableKeeper()
@@ -98,7 +105,7 @@ class Table:
             keep_the_way(session)
         self.core.asks("tools/list", id=90)
         # Before a first call nobody knows that there is nobody left to be waited for.
-        for one in (("call", 80, "add"), decided("none"), DONE):
+        for one in (("call", 80, "add"), *([decided("none")] * hooks), DONE):
             self.play(*one)
 
     def play(self, what: str, which: Any, how: str) -> None:
@@ -115,10 +122,10 @@ class Table:
         elif what == "loses":
             self.desk.tap.refuses, self.desk.tap.must_keep = {which}, how == "keep"
         else:
-            service = self.guard if how == "guard" else self.calc
-            if what == "dies":
+            service = self.guards.get(how, None if how != "calc" else self.calc)
+            if service is not None and what == "dies":
                 service.dies()
-            else:
+            elif service is not None:
                 service.wire.receiver.writable(not which)
         self.desk.settle()
 
@@ -136,10 +143,14 @@ class Table:
             self.core.receiver.sent_all()
 
     def _guard_does(self, what: str, which: int, how: str) -> None:
-        guard = self.guard
+        guards = list(self.guards.values())
+        guard = guards[which % len(guards)]
         if what == "decides":
-            guard.next = [DECISIONS[how]]
-            guard.answers_hook()
+            # Whoever has been asked, where the one that is meant has not.
+            for one in (guard, *guards):
+                one.next = [DECISIONS[how]]
+                if one.answers_hook():
+                    break
         elif what == "registers":
             guard.register["event_hooks"] = [how]
             guard.says_pi("register", guard.register, "again")
@@ -161,8 +172,10 @@ class Table:
         return self.desk.host.log
 
 
-def played(steps: list[tuple[str, Any, str]], *, is_straight: bool, results: Results) -> list[Any]:
-    table = Table(is_straight=is_straight, results=results)
+def played(
+    steps: list[tuple[str, Any, str]], *, is_straight: bool, results: Results, hooks: int
+) -> list[Any]:
+    table = Table(is_straight=is_straight, results=results, hooks=hooks)
     for one in steps:
         table.play(*one)
     table.desk.passes(1)
@@ -176,20 +189,20 @@ def decided(how: str) -> tuple[str, Any, str]:
     return "decides", 0, how
 
 
-def same(steps: list[tuple[str, Any, str]], results: Results = "off") -> None:
+def same(steps: list[tuple[str, Any, str]], results: Results = "off", hooks: int = 1) -> None:
     """Hold both ways equal."""
-    straight, long = (played(steps, is_straight=way, results=results) for way in (True, False))
+    straight, long = (played(steps, is_straight=way, results=results, hooks=hooks) for way in (True, False))
     for number, (one, other) in enumerate(zip(straight, long, strict=False)):
         assert one == other, number
     assert len(straight) == len(long)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(step, max_size=14), st.sampled_from(["off", "flag"]))
+@settings(max_examples=300, deadline=None)
+@given(st.lists(step, max_size=14), st.sampled_from(["off", "flag"]), st.integers(1, 3))
 def test_both_ways_leave_the_same_frames_and_bytes_in_the_same_order(
-    steps: list[tuple[str, Any, str]], results: Results
+    steps: list[tuple[str, Any, str]], results: Results, hooks: int
 ) -> None:
-    same(steps, results)
+    same(steps, results, hooks)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +216,30 @@ def test_both_ways_leave_the_same_frames_and_bytes_in_the_same_order(
         [CALL, ("full", True, "calc"), decided("none"), ("full", True, "guard"), ("call", 2, "add")],
         [CALL, decided("none"), ("call", 2, "add"), decided("changed"), ("passes", 900.0, "")],
         [CALL, ("leaves", 0, ""), decided("none"), DONE],
+        [CALL, decided("changed"), ("dies", 0, "guard1"), decided("none"), DONE, ("call", 2, "add"), decided("none")],
+        [CALL, decided("changed"), ("passes", 0.3, ""), decided("changed again"), DONE, decided("none"), DONE],
+        [CALL, ("full", True, "guard1"), decided("changed"), ("full", False, "guard1"), decided("none"), DONE],
+        [CALL, decided("changed"), ("cancels", 1, ""), decided("none"), CALL, decided("none"), decided("changed")],
+        [CALL, decided("changed"), ("registers", 1, "turn_end"), decided("none"), decided("none"), DONE],
+        [CALL, ("registers", 1, "turn_end"), decided("changed"), decided("none"), DONE],
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("results", ["off", "flag"])
+@pytest.mark.parametrize("hooks", [1, 2, 3])
 def test_both_ways_are_the_same_where_something_comes_between(
-    steps: list[tuple[str, Any, str]], results: Results
+    steps: list[tuple[str, Any, str]], results: Results, hooks: int
 ) -> None:
-    same(steps, results)
+    same(steps, results, hooks)
+
+
+@pytest.mark.parametrize("how", list(DECISIONS))
+@pytest.mark.parametrize("before", ["none", "changed"])
+def test_every_decision_of_one_hook_among_several_leads_both_ways_to_the_same(before: str, how: str) -> None:
+    for decisions in ([before, how, "none"], [how, before, "changed again"], [before, "none", how]):
+        same(
+            [CALL, *map(decided, decisions), DONE, CALL, *map(decided, decisions), ("passes", 0.6, "")],
+            hooks=3,
+        )
 
 
 @pytest.mark.parametrize("how", list(DECISIONS))
@@ -238,6 +268,7 @@ def test_a_frame_that_cannot_be_written_leads_both_ways_to_the_same(way: str, ho
             [CALL, ("loses", way, keeps), decided(how)],
         ):
             same(steps)
+            same([*steps, decided("none")], hooks=2)
 
 
 def test_plain_answers_do_come_straight_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,6 +289,24 @@ def test_plain_answers_do_come_straight_and_others_do_not(monkeypatch: pytest.Mo
         # A fault in a row is one more thing that the straight way does not know.
         table.desk.exchange.sessions[0].hooks.breaker.counts.clear()
     assert came == [True] * len(straight) + [False] * len(others)
+
+
+def test_the_answers_of_several_hooks_do_come_straight_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    came: list[bool] = []
+    true_way = Asked.comes
+
+    def watched(self: Asked, *arguments: Any) -> bool:
+        came.append(true_way(self, *arguments))
+        return came[-1]
+
+    monkeypatch.setattr(Asked, "comes", watched)
+    table = Table(is_straight=True, hooks=3)
+    assert came == [], "the first call waits for whoever may have a hook"
+    for one in (CALL, decided("changed"), decided("none"), decided("changed again"), DONE):
+        table.play(*one)
+    assert came == [True] * 3
 
 
 def test_one_timer_is_there_for_all_questions_and_none_once_the_session_has_ended() -> None:

@@ -20,6 +20,11 @@ from recordings.store import Recorder, open_recording
 from tests.gateway.runtime.test_tap import Broken, tap_in
 
 EVENT, METHOD = "tool_call", "pi/event_hook"
+THEN = (
+    "other",
+    9,
+    b'{"jsonrpc":"2.0","id":9,"method":"pi/event_hook","params":{"event":"tool_call","data":{}}}',
+)
 QUESTION = b'{"jsonrpc":"2.0","id":7,"method":"pi/event_hook","params":{"event":"tool_call","data":{}}}'
 PATCH = b'[{"op":"replace","path":"/input","value":{"a":2}}]'
 
@@ -44,8 +49,11 @@ def form(owner: str) -> Form:
     return Form(Decision(hook=Hook(owner=owner), event=EVENT, word="none"))
 
 
-def played(tap: Any, call: bytes, patch: bytes, owner: str, *, at_once: bool) -> list[int]:
-    """Record a call, its question, an answer and a decision; the numbers of the call and of the answer."""
+def played(
+    tap: Any, call: bytes, patch: bytes, owner: str, *, at_once: bool, then: tuple[str, int, bytes] | None = None
+) -> list[int]:  # fmt: skip
+    """Record a call, its question, an answer and a decision, and then another question, if there is one; the numbers of
+    the call and of the answer."""
     answer, facts = b'{"jsonrpc":"2.0","id":7,"result":{}}', form(owner)
     tap.record("mark", "inside", x={"first": True})
     asked = answered = -1
@@ -57,11 +65,17 @@ def played(tap: Any, call: bytes, patch: bytes, owner: str, *, at_once: bool) ->
         tap.record("request", ">peer", QUESTION, **question, name=EVENT, flags=("synthetic",))
     since = tap.at
     if at_once:
-        answered = tap.deciding(answer, owner, 7, asked + 1, asked + 1, EVENT, patch, asked, facts, since)
+        answered = tap.deciding(
+            answer, owner, 7, asked + 1, asked + 1, EVENT, patch, asked, facts, since, then
+        )
     if answered < 0:
         answered = tap.plain("response", "peer>", answer, owner, 7, asked + 1, asked + 1, METHOD, "")
         decision: dict[str, Any] = {"peer": owner, "life": 1, "re": asked + 1, "parent": asked, "name": EVENT}
         tap.record("hook", "inside", patch, **decision, x=facts.x(tap.at - since))
+        if then is not None:
+            question = {"peer": then[0], "life": 1, "id": then[1], "parent": asked, "method": METHOD}
+            tap.record("request", ">peer", then[2], **question, name=EVENT, flags=("synthetic",))
+    tap.record("mark", "inside", x={"last": True})
     return [asked, answered]
 
 
@@ -81,17 +95,20 @@ def kept(folder: Path) -> list[Any]:
 )
 @pytest.mark.parametrize("owner", ["guard", "é %d \"took_ns\":0"])  # fmt: skip
 @pytest.mark.parametrize(
+    "then", [None, THEN, ("é %d", 9, b'{"token":"hunter2-and-more"}'), ("x", 9, b'{"n": \n 1}')]
+)
+@pytest.mark.parametrize(
     "call", [b"{}", b'{"token":"hunter2-and-more"}', b'{"n": \n 1}', b"[" + b"1" * BLOB_BYTES + b"]"]
 )
 def test_by_one_write_the_frames_are_what_they_are_one_by_one(
-    call: bytes, owner: str, patch: bytes, tmp_path: Path
+    call: bytes, then: tuple[str, int, bytes] | None, owner: str, patch: bytes, tmp_path: Path
 ) -> None:
     shown = Shown(), Shown()
     for number, folder in enumerate(("one", "all")):
         recorder = Recorder(tmp_path / folder, durability="os", redactor=Redactor(b"k" * 32))
         tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
         observed = ObservedTap(tap, shown[number])
-        assert played(observed, call, patch, owner, at_once=folder == "all") == [1, 3]
+        assert played(observed, call, patch, owner, at_once=folder == "all", then=then) == [1, 3]
         assert observed.at == tap.at
         tap.end().close()
     assert kept(tmp_path / "all") == kept(tmp_path / "one")
@@ -113,7 +130,8 @@ def test_what_is_plain_is_written_at_once_and_counts_as_looked_at(tmp_path: Path
     recorder = Recorder(tmp_path / "r", durability="os", redactor=Redactor(b"k" * 32), write=Disk().write)
     tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
     played(tap, b"{}", PATCH, "guard", at_once=True)
-    assert [data.count(b"\n") for data in writes] == [1, 2, 2]
+    played(tap, b"{}", PATCH, "guard", at_once=True, then=THEN)
+    assert [data.count(b"\n") for data in writes] == [1, 2, 2, 1, 1, 2, 3, 1]
     assert tap.unsuspected
     tap.end().close()
 
@@ -127,6 +145,7 @@ def test_what_cannot_be_written_at_once_is_neither_there_nor_numbered(tmp_path: 
     disk.broken = True
     assert tap.asking(b"{}", "calc", 3, 0, "add", "guard", 7, EVENT, QUESTION) == -1
     assert tap.deciding(b"{}", "guard", 7, 0, 0, EVENT, b"", 0, form("guard"), 0) == -1
+    assert tap.deciding(b"{}", "guard", 7, 0, 0, EVENT, b"", 0, form("guard"), 0, THEN) == -1
     assert (tmp_path / "recording" / "frames.jsonl").read_bytes() == before
     disk.broken = False
     assert tap.asking(b"{}", "calc", 3, 0, "add", "guard", 7, EVENT, QUESTION) == 1
@@ -154,6 +173,9 @@ def test_a_recording_whose_answers_are_to_be_on_disk_first_records_each_for_itse
     tap.end().close()
 
 
-def test_without_a_recording_two_frames_are_numbered() -> None:
-    assert played(NullTap(), b"{}", b"", "guard", at_once=True) == [1, 3]
+@pytest.mark.parametrize("then", [None, THEN])
+def test_without_a_recording_frames_are_numbered(then: tuple[str, int, bytes] | None) -> None:
+    tap = NullTap()
+    assert played(tap, b"{}", b"", "guard", at_once=True, then=then) == [1, 3]
+    assert tap.record("mark", "inside") == (6 if then is None else 7)
     assert RefusingTap().asking(b"{}", "calc", 3, 0, "add", "guard", 7, EVENT, QUESTION) == -1
