@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gateway.policy.decide import Decision, Facts
     from gateway.policy.paths import Roots
     from gateway.policy.rules import Rules
+    from gateway.protocol.jsonrpc import LongAnswer, LongCall
     from recordings.header import PeerFacts
 
 __all__ = [
@@ -69,10 +70,10 @@ class Tap(Protocol):
 
     def plain(
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: LongCall | LongAnswer | None = None,
     ) -> int:  # fmt: skip
         """As `record`, for a message of a first life of which nothing more is to be said. Takes no keywords: this is
-        what every call pays for, twice."""
+        what every call pays for, twice. `read` is what was read of a long message, so that it is not read again."""
         ...
 
     def together(

@@ -75,7 +75,10 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     peer = seat.one if seat is not None else None
     if peer is None or peer.plain != era or peer.is_full or len(peer.pending) >= peer.limit:
         return False
-    seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
+    seq = tap.plain(
+        "request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name,
+        envelope if is_long else None,  # pyright: ignore[reportArgumentType] - a `LongCall`
+    )  # fmt: skip
     ours = peer.last_id + 1
     call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
     if plain.is_modern:
@@ -328,14 +331,18 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     del pending[id_]  # pyright: ignore[reportArgumentType]
     peer.damage.in_a_row = 0
     tap = session.tap
-    seq = tap.plain("response", "peer>", data, peer.name, id_, call.seq, peer.delivered, "tools/call", "")
+    is_long = envelope.__class__ is LongAnswer
+    seq = tap.plain(
+        "response", "peer>", data, peer.name, id_, call.seq, peer.delivered, "tools/call", "",
+        envelope if is_long else None,  # pyright: ignore[reportArgumentType] - a `LongAnswer`
+    )  # fmt: skip
     if seq < 0 and tap.must_keep:
         session.answered(call, Reply(fault=unkept(peer.name)))
         return True
     del calls[core_id]  # pyright: ignore[reportArgumentType] - it is a number
     core.delivered = seq
     send_line = core.send_line
-    if send_line is None or peer.send_line is None or envelope.__class__ is LongAnswer:
+    if send_line is None or peer.send_line is None or is_long:
         _send_answer(core.link, core_id, envelope, data)  # pyright: ignore[reportArgumentType] - as above
     else:
         send_line(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (core_id, envelope.result))

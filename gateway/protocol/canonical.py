@@ -22,6 +22,10 @@ _EXACT = 1 << 53
 _MOST_KEPT = 4096
 """Bytes of params whose hash is remembered, at most."""
 _PARAMS_SIZE = len(b',"params":')
+_FEW = 16
+"""Members of an object that are looked at one by one; of more, all are read and written in less time."""
+_QUOTE = ord('"')
+_WORDS = frozenset((b"true", b"false", b"null"))
 _LEVELS = 6
 """Levels of nesting in which other numbers are found while they are read; deeper, they are looked for afterwards. With
 each level more, it takes twice as long to make the reader, once: this many take half a millisecond."""
@@ -135,7 +139,65 @@ def hash_within(method: str, message: bytes, *, without: str) -> str | None:
     return hashlib.sha256(b'{"method":%b,"params":%b}' % (_encode(method), params)).hexdigest()
 
 
-def _simple(data: bytes) -> Any:
+def hash_of_call(name: str, arguments: msgspec.Raw, *, has_escapes: bool) -> str | None:
+    """As `params_hash` of a `tools/call` whose params hold these two and no more; None where only that may tell.
+
+    Asked for long arguments that have been read as JSON in UTF-8: what is canonical in them as it stands is not read
+    once more, nor copied. `has_escapes`: whether there may be a backslash in them.
+    """
+    try:
+        parts = None if has_escapes else _canonical_parts(arguments)
+        if parts is None:
+            value = _simple(arguments)
+            if value.__class__ is not dict:
+                return None
+            parts = [_encode(value)]
+            # As in `_quick`: what is as long has lost no member.
+            if len(parts[0]) != len(arguments):
+                return None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    found = hashlib.sha256(b'{"method":"tools/call","params":{"arguments":')
+    for part in parts:
+        found.update(part)
+    found.update(b',"name":%b}}' % _encode(name))
+    return found.hexdigest()
+
+
+def _canonical_parts(arguments: msgspec.Raw) -> list[bytes | msgspec.Raw] | None:
+    """The canonical form of an object of few members without a backslash, in parts; None where this does not tell it.
+
+    A text is canonical as it stands then, and an object is compact whose members take as many bytes as they do compact.
+    """
+    members = _read_members(arguments)
+    if len(members) > _FEW:
+        return None
+    parts: list[bytes | msgspec.Raw] = []
+    size = 1
+    for key in sorted(members):
+        raw = members[key]
+        written = raw if memoryview(raw)[0] == _QUOTE else _written(bytes(raw))
+        if written is None:
+            return None
+        start = b'%b"%b":' % (b"," if parts else b"{", key.encode())
+        parts += (start, written)
+        size += len(start) + len(raw)
+    parts.append(b"}")
+    return parts if size == len(arguments) else None
+
+
+def _written(data: bytes) -> bytes | None:
+    """The canonical form of a value that is as long as it stands; None where this does not tell it."""
+    if data in _WORDS:
+        return data
+    value = _simple(data)
+    if value is None:
+        return None
+    written = _encode(value)
+    return written if len(written) == len(data) else None
+
+
+def _simple(data: bytes | msgspec.Raw) -> Any:
     """Return what JSON text says; None where there are other numbers in it than small whole ones.
 
     Raises `DecodeError` and `RecursionError` as every reading does.
@@ -157,6 +219,7 @@ def _simple_type() -> Any:
     return kind
 
 
+_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _simple_reader = Late(lambda: msgspec.json.Decoder(_simple_type()))
 
 

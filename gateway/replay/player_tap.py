@@ -22,6 +22,7 @@ from transports.base import Hello, Id, Link
 
 if TYPE_CHECKING:
     from gateway.calls.session import Session
+    from gateway.protocol.jsonrpc import LongAnswer, LongCall
 
 
 class PlayerTap:
@@ -93,7 +94,7 @@ class PlayerTap:
 
     def plain(
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: LongCall | LongAnswer | None = None,
     ) -> int:  # fmt: skip
         """As `record`."""
         if self.playing.is_unrecorded or (way == "peer>" and re in self.playing.diverted):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.calls.ports import Authority, Keeper, Served, Terminal
     from gateway.calls.session import Session
     from gateway.protocol.errors import Fault
+    from gateway.protocol.jsonrpc import LongAnswer, LongCall
     from gateway.replay.staged_calls import StagedCalls
     from gateway.replay.staged_terminal import StagedTerminal
 
@@ -135,7 +136,7 @@ class GatheringTap:
 
     def plain(
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: LongCall | LongAnswer | None = None,
     ) -> int:  # fmt: skip
         """As `record`."""
         return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)

@@ -16,6 +16,7 @@ from transports.base import Id
 
 if TYPE_CHECKING:
     from gateway.hooks.record import Form
+    from gateway.protocol.jsonrpc import LongAnswer, LongCall
 
 
 class NullTap:
@@ -44,7 +45,7 @@ class NullTap:
 
     def plain(
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: LongCall | LongAnswer | None = None,
     ) -> int:  # fmt: skip
         """Number a frame: as `record`, which it would cost half of all this to call."""
         self.at = time.monotonic_ns() - self._start
@@ -111,7 +112,7 @@ class RefusingTap(NullTap):
 
     def plain(
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: LongCall | LongAnswer | None = None,
     ) -> int:  # fmt: skip
         """Record nothing."""
         return self.record(kind, way)

@@ -12,9 +12,11 @@ from gateway.calls.ports import Tap
 
 if TYPE_CHECKING:
     from gateway.hooks.record import Form
+    from gateway.protocol.jsonrpc import LongAnswer, LongCall
 
-Fields: TypeAlias = tuple[str, Any, int | None, str, str, bool]
-"""Of a plain frame: peer, id, `re`, method, name, and whether the redactor suspects nothing in its body."""
+Fields: TypeAlias = "tuple[str, Any, int | None, str, str, bool, LongCall | LongAnswer | None]"
+"""Of a plain frame: peer, id, `re`, method, name, whether the redactor suspects nothing in its body, and what was read
+of it, where it is long."""
 
 
 class Observer(Protocol):
@@ -70,7 +72,7 @@ class ObservedTap:
 
     def plain(
         self, kind: str, way: str, body: bytes, peer: str, id: Any, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: LongCall | LongAnswer | None = None,
     ) -> int:  # fmt: skip
         """Record a plain frame, then show it."""
         tap = self._tap
@@ -78,7 +80,7 @@ class ObservedTap:
         at = self.at = tap.at
         self.accepting = tap.accepting
         if seq >= 0:
-            self._put((seq, at, kind, way, body, (peer, id, re, method, name, tap.unsuspected)))
+            self._put((seq, at, kind, way, body, (peer, id, re, method, name, tap.unsuspected, read)))
         return seq
 
     def together(
@@ -92,7 +94,7 @@ class ObservedTap:
             at, put, unsuspected = tap.at, self._put, tap.unsuspected
             self.at = at
             for seq, (peer, body, id_, re, name) in enumerate(rows, first):
-                put((seq, at, kind, way, body, (peer, id_, re, method, name, unsuspected)))
+                put((seq, at, kind, way, body, (peer, id_, re, method, name, unsuspected, None)))
         return first
 
     def asking(
@@ -105,9 +107,8 @@ class ObservedTap:
         if seq >= 0:
             at = self.at = tap.at
             facts = _facts_of_question(asked, question_id, seq, event)
-            self._put(
-                (seq, at, "request", "core>", body, (peer, id, None, "tools/call", name, tap.unsuspected))
-            )
+            fields = peer, id, None, "tools/call", name, tap.unsuspected, None
+            self._put((seq, at, "request", "core>", body, fields))
             self._put((seq + 1, at, "request", ">peer", question, facts))
         return seq
 
@@ -128,9 +129,8 @@ class ObservedTap:
                 "name": event,
                 "x": form.x(at - since),
             }
-            self._put(
-                (seq, at, "response", "peer>", body, (peer, id, re, "pi/event_hook", "", tap.unsuspected))
-            )
+            fields = peer, id, re, "pi/event_hook", "", tap.unsuspected, None
+            self._put((seq, at, "response", "peer>", body, fields))
             self._put((seq + 1, at, "hook", "inside", patch, facts))
             if then is not None:
                 asked, question_id, question = then

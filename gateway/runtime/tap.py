@@ -20,6 +20,7 @@ from transports.base import Id
 
 if TYPE_CHECKING:
     from gateway.hooks.record import Form
+    from gateway.protocol.jsonrpc import LongAnswer, LongCall
 
 PLAIN_KINDS = frozenset(("request", "response", "error", "notification"))
 QUICK_KINDS = PLAIN_KINDS | {"hook", "policy"}
@@ -139,7 +140,7 @@ class RecordingTap:
 
     def plain(
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: LongCall | LongAnswer | None = None,
     ) -> int:  # fmt: skip
         """Record a message of which nothing more is to be said, as most are: a third of the cost of `record`."""
         # A number is looked for in a third of the time that bytes take.

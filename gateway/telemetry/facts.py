@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 from gateway.policy import record
 from gateway.protocol import mcp, trace
 from gateway.protocol.canonical import NotCanonicalError, params_hash
+from gateway.protocol.jsonrpc import LongAnswer, LongCall
 from gateway.protocol.log import clean
 from gateway.protocol.trace import TraceContext
 from recordings.frame import Frame
@@ -22,9 +23,9 @@ from recordings.frame import Frame
 BIG_BYTES: Final = 32 * 1024
 """Bodies of this size and more are not looked into on the event loop."""
 
-Fields: TypeAlias = tuple[str, Any, int | None, str, str, bool]
-"""Of a frame of which nothing more is to be said: peer, id, `re`, method, name, and whether the redactor has looked at
-its body and suspects nothing."""
+Fields: TypeAlias = tuple[str, Any, int | None, str, str, bool, LongCall | LongAnswer | None]
+"""Of a frame of which nothing more is to be said: peer, id, `re`, method, name, whether the redactor has looked at its
+body and suspects nothing, and what was read of it, where it is long."""
 Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any] | Fields]
 """A frame as it passed: seq, at, kind, way, body, and its other fields: by name, or those of a plain one."""
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.protocol.canonical import NotCanonicalError, hash_within, params_hash
+from gateway.protocol.canonical import NotCanonicalError, hash_of_call, hash_within, params_hash
+from gateway.protocol.jsonrpc import LongAnswer, LongCall
 from gateway.telemetry.blanks import MOST_FORMS, Clock, Forms, forms_of
 from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, Fields, Item, read_answer, read_request
 from gateway.telemetry.ledger import Writer
@@ -22,6 +23,8 @@ from gateway.telemetry.plain_hooks import PlainHooks
 LONG_CALL_BYTES, LONG_ANSWER_BYTES = 128 * 1024, 256 * 1024
 """Shorter ones are read here, in a fraction of a millisecond, as most are; others in a thread, which takes part of a
 millisecond to go to and to come from, and has the loop wait for the interpreter meanwhile."""
+
+_BACKSLASH = ord("\\")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -69,7 +72,7 @@ class PlainCalls:
 
     def _asked(self, item: Item, fields: Fields) -> bool:
         seq, at, _, way, body, _ = item
-        peer, id_, _, method, name, unsuspected = fields
+        peer, id_, _, method, name, unsuspected, read = fields
         size = len(body)
         if (
             method != "tools/call"
@@ -85,7 +88,7 @@ class PlainCalls:
             forms = self._forms_of(peer, name)
         if forms is None or (not unsuspected and self._suspects(body)):
             return False
-        hashed = self._hashed(body)
+        hashed = _hashed(body) if read is None else _hash_of(read, body)
         if hashed is None:
             return False
         traces, spans, number = self._traces.copy(), self._spans.copy(), b"%d" % seq
@@ -108,17 +111,9 @@ class PlainCalls:
         )  # fmt: skip
         return True
 
-    def _hashed(self, body: bytes) -> str | None:
-        if len(body) >= BIG_BYTES:
-            return hash_within("tools/call", body, without="_meta")
-        try:
-            return params_hash("tools/call", bytes(read_request(body).params))
-        except (msgspec.DecodeError, NotCanonicalError, RecursionError):
-            return None
-
     def _answered(self, item: Item, fields: Fields) -> bool:
         _, at, _, way, body, _ = item
-        peer, _, re, method, name, unsuspected = fields
+        peer, _, re, method, name, unsuspected, read = fields
         tracker = self._tracker
         operation = tracker.ends_plainly(re, method)
         if operation is not None and method == EVENT_HOOK:
@@ -129,12 +124,13 @@ class PlainCalls:
         forms = self._forms.get((peer, operation.name))
         if forms is None or (not unsuspected and self._suspects(body)):
             return False
-        try:
-            result = read_answer(body).result
-        except (msgspec.DecodeError, RecursionError):
-            return False
-        if result is None or result.is_error is True or result.kind is not None:
-            return False
+        if read is None or not _shows_as_done(read):
+            try:
+                result = read_answer(body).result
+            except (msgspec.DecodeError, RecursionError):
+                return False
+            if result is None or result.is_error is True or result.kind is not None:
+                return False
         tracker.end_plain(operation, at, size)
         second, ms = self._clock.read(at)
         seq = operation.seq
@@ -163,3 +159,25 @@ class PlainCalls:
         if len(self._forms) < MOST_FORMS:
             self._forms[peer, name] = forms
         return forms
+
+
+def _hashed(body: bytes) -> str | None:
+    if len(body) >= BIG_BYTES:
+        return hash_within("tools/call", body, without="_meta")
+    try:
+        return params_hash("tools/call", bytes(read_request(body).params))
+    except (msgspec.DecodeError, NotCanonicalError, RecursionError):
+        return None
+
+
+def _hash_of(read: LongCall | LongAnswer, body: bytes) -> str | None:
+    """The same of a long call that has been read."""
+    found = None
+    if isinstance(read, LongCall):
+        found = hash_of_call(read.name, read.arguments, has_escapes=_BACKSLASH in body)
+    return found if found is not None or len(body) >= BIG_BYTES else _hashed(body)
+
+
+def _shows_as_done(read: LongCall | LongAnswer) -> bool:
+    """Whether an answer that has been read is a result, and says of no error and of nothing that is still to come."""
+    return isinstance(read, LongAnswer) and read.members is not None

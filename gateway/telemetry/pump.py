@@ -315,7 +315,7 @@ def _by_name(item: Item) -> dict[str, Any]:
     rest = item[5]
     if isinstance(rest, dict):
         return rest
-    peer, id_, re, method, name, _ = rest
+    peer, id_, re, method, name, _, _ = rest
     return {"peer": peer, "id": id_, "re": re, "method": method, "name": name}
 
 

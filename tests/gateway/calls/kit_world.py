@@ -85,7 +85,7 @@ class ListTap:
 
     def plain(
         self, kind: str, way: str, body: bytes, peer: str, id: Any, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: Any = None,
     ) -> int:  # fmt: skip
         return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
 

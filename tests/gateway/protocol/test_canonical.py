@@ -10,11 +10,18 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.protocol import canonical as subject
-from gateway.protocol.canonical import NotCanonicalError, canonical, hash_within, params_hash, parse
+from gateway.protocol.canonical import (
+    NotCanonicalError,
+    canonical,
+    hash_of_call,
+    hash_within,
+    params_hash,
+    parse,
+)
 
 
 class Vector(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -192,6 +199,48 @@ def test_the_params_of_a_long_plain_message_are_hashed_within_it() -> None:
         assert hash_within("tools/call", message % params, without="_meta") == params_hash(
             "tools/call", params
         )
+
+
+PIECES = st.sampled_from(
+    [
+        '"a":"é"', '"b":"x\u007f/"', '"b":"y"', '"z":1', '"z":1.0', '"z":-0', '"n":null', '"t":true', '"t":false',
+        '"l":[1,{"b":2,"a":3}]', '"l":[1, 2]', '"o":{"b":1,"a":"c"}', '"o":{"b":1,"b":1}', '"":""', '"\U0001f701":1',
+        '"\uffff":"e"', '"e":"\\n"', '"e":"\\u0041"', '"\\u0041":1', ' "s":""', '"n" :null', '"n":nullx',
+    ]
+)  # fmt: skip
+"""Members of an object, or nearly."""
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(PIECES, max_size=5),
+    st.sampled_from(["{%s}"] * 6 + ["{ %s}", "[%s]", "{%s,}"]),
+    st.text(max_size=4),
+)
+@example([f'"k{number}":"x"' for number in range(10, 50)], "{%s}", "many")
+def test_the_hash_of_a_call_is_that_of_its_params_or_none(
+    pieces: list[str], brackets: str, name: str
+) -> None:
+    data = (brackets % ",".join(pieces)).encode()
+    try:
+        arguments = msgspec.json.decode(b'{"a":%b}' % data, type=dict[str, msgspec.Raw])["a"]
+    except msgspec.DecodeError:
+        return
+    params = b'{"name":%b,"arguments":%b}' % (msgspec.json.encode(name), data)
+    try:
+        expected = params_hash("tools/call", params)
+    except NotCanonicalError:
+        expected = None
+    for has_escapes in {b"\\" in data, True}:
+        found = hash_of_call(name, arguments, has_escapes=has_escapes)
+        assert found in (None, expected)
+        if (
+            expected is not None
+            and data.startswith(b"{")
+            and data == canonical(parse(data))
+            and b"1.0" not in data
+        ):
+            assert found == expected
 
 
 NUMBERS = [

@@ -114,7 +114,7 @@ def test_by_one_write_the_frames_are_what_they_are_one_by_one(
     assert kept(tmp_path / "all") == kept(tmp_path / "one")
     assert shown[1].items == [
         # By one write, the redactor's doubt about one of them is one about both.
-        (*one[:4], (*one[4][:5], other[4][5]) if isinstance(one[4], tuple) else one[4])
+        (*one[:4], (*one[4][:5], other[4][5], *one[4][6:]) if isinstance(one[4], tuple) else one[4])
         for one, other in zip(shown[0].items, shown[1].items, strict=True)
     ]
 
