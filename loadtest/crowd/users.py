@@ -24,6 +24,8 @@ from loadtest.crowd.voice import Voice, alone, said_of, under
 
 PATIENCE_S = 30.0
 """How long a user of a closed model waits for an answer before it counts it as none."""
+ANSWER_S = 5.0
+"""How long a call to a peer that misbehaves may be open at the end of a run: many times what the peer is given."""
 AGAIN_S = 0.5
 """How long a user whose connection was lost waits before it connects again."""
 STEP_S = 0.05
@@ -130,19 +132,21 @@ class GatewayUser(User):
         """Make one call of a closed model and count it; return whether there is still a connection."""
         id_ = self.next_id()
         began = time.monotonic()
-        fault, lost, is_there = None, False, True
+        answer, fault, lost, is_there = None, None, False, True
         waiting = Waiting(client, id_, call.body(id_, lane))
         try:
             answer = waiting.answer(self.crew)
             if answer is None:
                 fault, lost = UNANSWERED, True
-            elif is_error(answer):
-                fault = said_of(answer)
         except Gone as gone:
             fault, is_there = str(gone), False
         except Late:
             fault = f"no answer in {PATIENCE_S:g} s"
-        self.count(name, time.monotonic() - began, fault, kind=kind, lost=lost)
+        # To read an answer is our work, and not the gateway's.
+        seconds = time.monotonic() - began
+        if answer is not None and is_error(answer):
+            fault = said_of(answer)
+        self.count(name, seconds, fault, kind=kind, lost=lost)
         return is_there
 
 
@@ -296,11 +300,13 @@ class Playing:
         try:
             if not self._is_open:
                 raise Gone("there was no session")
-            fault = self._voice.hears(due.key, self._client.ask(id_, body))
+            answer = self._client.ask(id_, body)
+            ended = time.monotonic()
+            fault = self._voice.hears(due.key, answer)
         except Gone as gone:
-            fault = str(gone)
+            ended, fault = time.monotonic(), str(gone)
         if due.is_awaited and not self._is_over:
-            self._count(self._pacer.ended(due.key, time.monotonic(), ok=fault is None), fault)
+            self._count(self._pacer.ended(due.key, ended, ok=fault is None), fault)
         self._moved.set()
 
     def _count(self, sample: Sample, fault: str | None) -> None:
@@ -342,8 +348,10 @@ class ChaosUser(GatewayUser):
         try:
             waiting = Waiting(client, id_, Call(f"{fault}__fault").body(id_))
             if waiting.answer(self.crew) is None:
-                # The run has ended a moment after the call was made.
-                return True
+                if time.monotonic() - began < ANSWER_S:
+                    # The run has ended a moment after the call was made.
+                    return True
+                wrong, lost = UNANSWERED, True
         except Late:
             wrong = "the gateway has left the call without an answer"
         except Gone as gone:

@@ -56,6 +56,11 @@ def test_every_kind_of_user_works_over_every_transport(tmp_path: Path) -> None:
         if which[0] == "chaos":
             assert figures["bystander.same_agent_p50_ratio"] > 0
             assert figures["bystander.another_agent_p50_ratio"] > 0
+    # A bad peer's call that is never answered has failed, even if the run ends first; one that was just made has not.
+    assert (everybody["unanswered"]["chaos.failed"], everybody["unanswered"]["chaos.unanswered"]) == (1, 1)
+    assert everybody["just_made"] == {}
+    # An answer is timed to its last byte, and not to what we have made of it.
+    assert everybody["read_slowly"]["scripted.max_ms"] < 250
 
 
 def ran(*words: str, out: Path, code: int, cwd: Path = ROOT) -> tuple[str, str]:
