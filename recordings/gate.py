@@ -80,10 +80,8 @@ class Gate:
         if self._ready or self._waiting:
             return False
         place, order = self._place, self._order
-        if place < len(order) and order[place] == request:
-            return order[place + 1 : place + 2] == [answer]
-        # Behind what was delivered last, where that was not passed by yet.
-        return (
+        # Or behind what was delivered last, where that was not passed by yet.
+        return order[place : place + 2] == [request, answer] or (
             0 < place < len(order)
             and order[place] in self._done
             and order[place - 1] not in self._done

@@ -1,16 +1,21 @@
 """Plain calls that are known by their bytes: all of a message but its id, which tells whom it is for and what it is.
 
-Owns what is known, and how it is found out where a call comes for the first time. What was known is forgotten when
-names mean others, another recording is played, or there is more that is a secret. Decides nothing about a call.
+Owns what is known, how it is found out where a call comes for the first time, and what is made ready for the next calls
+while nobody waits: their recorded answers, and what they are, as long as calls are written as recorded. All of it is
+forgotten when names mean others, another recording is played, or there is more that is a secret. Decides nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from gateway.calls.plain_params import read_legacy
-from gateway.protocol.jsonrpc import BadMessage, scan
+from gateway.protocol.jsonrpc import BadMessage, result_of, scan
 from gateway.replay.picks import Known
+from recordings.errors import RecordingError
+from recordings.script import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,6 +34,40 @@ MOST_ID = 10**18
 MOST_KNOWN = 4096
 MOST_KNOWN_BYTES = 8 << 20
 """Calls, and bytes of them, that are known by their bytes; all are forgotten where there are more."""
+AHEAD, AHEAD_LEARNT = 8, 4
+"""How many answers are made ready at once, and how many where their calls have to be learnt too: either takes about 10
+or 40 microseconds, for which a core that asks again at once waits."""
+AHEAD_FRAMES = 64
+AHEAD_BYTES = 64 * 1024
+"""How many recorded frames are looked through for them, and from how many bytes on there is no further one."""
+
+
+class Ready(msgspec.Struct, gc=False, eq=False):
+    """The recorded answer to a recorded call, read."""
+
+    answer: Delivery
+    body: bytes
+    end: bytes
+    """What follows the id in the answer to the core."""
+
+
+def answer_of(
+    player: Player, delivery: Delivery, most_depth: int, *, minds_tasks: bool
+) -> tuple[bytes, bytes] | None:
+    """A recorded answer and the result in it; None where it is anything else."""
+    if not delivery.is_answer or delivery.kind != "message":
+        return None
+    try:
+        body = player.body_for(delivery)
+        if minds_tasks and body.find(b'"taskId"') >= 0:
+            return None
+        result = result_of(body, most_depth)
+        if result is not None:
+            return body, result
+        envelope, kind = scan(body, most_depth)
+    except (RecordingError, BadMessage):
+        return None
+    return (body, envelope.result) if kind == "response" else None
 
 
 def number_of(head: bytes) -> int:
@@ -44,7 +83,10 @@ def number_of(head: bytes) -> int:
 class KnownCalls:
     """The plain calls of one session that are known."""
 
-    __slots__ = ("_bytes", "_direct", "_generation", "_player", "_secrets", "by_tail", "minds_tasks")
+    __slots__ = (
+        "_bytes", "_direct", "_generation", "_learns", "_misses", "_player", "_secrets", "by_tail", "minds_tasks",
+        "ready",
+    )  # fmt: skip
 
     def __init__(self, generation: Callable[[], int]) -> None:
         """`generation` changes whenever there is more that is a secret."""
@@ -57,6 +99,11 @@ class KnownCalls:
         self.by_tail: dict[bytes, Known | None] = {}
         """By their bytes from `METHOD` on; None for what is no plain call."""
         self._bytes = 0
+        self.ready: dict[int, Ready] = {}
+        """Answers that were made ready, by the recorded call, as long as nothing is renamed."""
+        self._misses = 0
+        self._learns = False
+        """Whether a call had to be learnt since it was last looked ahead."""
 
     def prepare(self, player: Player, session: Session) -> None:
         """See whether what is known is still so. Comes before every look at it."""
@@ -66,6 +113,7 @@ class KnownCalls:
             self._player, self._secrets, self._direct = player, secrets, direct
             self.minds_tasks = session.only is None
             self.by_tail.clear()
+            self.ready.clear()
             self._bytes = 0
 
     def read(self, core: Core, data: bytes) -> tuple[int, Known] | None:
@@ -86,6 +134,7 @@ class KnownCalls:
             self.by_tail.clear()
             self._bytes = len(tail)
         self.by_tail[tail] = known
+        self._learns = True
         return known
 
     def _see(self, session: Session, data: bytes, most_depth: int) -> Known | None:
@@ -107,3 +156,69 @@ class KnownCalls:
             return None
         line = self._player.line_of(peer, "tools/call", name, bytes(envelope.params))
         return Known(peer, name, line) if line is not None else None
+
+    def answer_to(self, player: Player, request: int, most_depth: int) -> Ready | None:
+        """The one thing that comes of a recorded call, where that is a result, is next and was not made ready."""
+        caused = player.script.caused_by(request)
+        if len(caused) != 1 or not player.gate.is_next(request, caused[0]):
+            return None
+        self._misses += 1
+        if self._misses >= AHEAD:
+            # Calls come in another order than was thought.
+            self.ready.clear()
+        return self._read_answer(player, caused[0], most_depth)
+
+    def _read_answer(self, player: Player, seq: int, most_depth: int) -> Ready | None:
+        answer = player.script.deliveries[seq]
+        said = answer_of(player, answer, most_depth, minds_tasks=self.minds_tasks)
+        return Ready(answer, said[0], b',"result":%b}' % said[1]) if said is not None else None
+
+    def look_ahead(self, core: Core, after: int, most_depth: int) -> None:
+        """Make ready what comes behind a recorded call that was just answered."""
+        player = self._player
+        if player is None or player.renames:
+            return
+        self._misses = size = 0
+        learns, self._learns = self._learns, False
+        most = AHEAD_LEARNT if learns else AHEAD
+        script, ready = player.script, self.ready
+        caused_by, deliveries = script.caused_by, script.deliveries
+        for seq in filter(script.arrivals.__contains__, range(after + 1, after + 1 + AHEAD_FRAMES)):
+            caused = caused_by(seq)
+            if len(caused) != 1:
+                continue
+            answer = deliveries[caused[0]]
+            if answer.method != "tools/call" or not answer.is_answer:
+                continue
+            one = self._read_short(player, answer, most_depth) or self._read_answer(
+                player, answer.seq, most_depth
+            )
+            if one is None:
+                continue
+            ready[seq] = one
+            size += len(one.body)
+            if learns:
+                self._learn_recorded(core, player, seq)
+            if len(ready) >= most or size >= AHEAD_BYTES:
+                break
+
+    def _read_short(self, player: Player, answer: Delivery, most_depth: int) -> Ready | None:
+        """As `_read_answer`, for what is short and plain, in half of the time; None of all that is not."""
+        if answer.kind != "message" or self.minds_tasks:
+            return None
+        try:
+            body = player.script.source.body(answer.seq)
+        except RecordingError:
+            return None
+        result = result_of(body, most_depth)
+        return Ready(answer, body, b',"result":%b}' % result) if result is not None else None
+
+    def _learn_recorded(self, core: Core, player: Player, seq: int) -> None:
+        """Know a call by its recorded bytes, as it comes again where whoever makes it writes it in the same way."""
+        try:
+            body = player.script.body(seq)
+        except RecordingError:
+            return
+        head, _, tail = body.partition(METHOD)
+        if tail not in self.by_tail and number_of(head) >= 0:
+            self.learn(core, body, tail)

@@ -127,7 +127,7 @@ class Player:
         self._acts: deque[Act] = deque()
         self._contested: list[int] | None = None
         """Those of the contested requests that have not come, the next one last; None until it is asked for."""
-        self._renames: dict[str, Renames] = {}
+        self.renames: dict[str, Renames] = {}
         """By lane: recorded values that are others in this run."""
         self._given = self._telling.given
         self.delivering: int | None = None
@@ -266,9 +266,9 @@ class Player:
 
     def _rename(self, lane: str, changed: list[tuple[str, str]]) -> None:
         if changed:
-            renames = self._renames.get(lane)
+            renames = self.renames.get(lane)
             if renames is None:
-                renames = self._renames[lane] = Renames()
+                renames = self.renames[lane] = Renames()
             renames.learn(changed)
 
     def _retries(self, one: Asked, params: bytes, parent: int | None) -> bool:
@@ -614,9 +614,9 @@ class Player:
             RecordingError: Its blob is missing or damaged.
         """
         body = self.script.source.body(delivery.seq)
-        if not self._renames:
+        if not self.renames:
             return body
-        renames = self._renames.get(delivery.lane)
+        renames = self.renames.get(delivery.lane)
         return renames.applied(body) if renames is not None else body
 
     @property

@@ -15,8 +15,8 @@ from gateway.calls.core_state import Core
 from gateway.calls.plain_params import read_legacy
 from gateway.calls.straight import send_all, under_name
 from gateway.protocol.errors import unrecorded
-from gateway.protocol.jsonrpc import BadMessage, result_of, scan
-from gateway.replay.known import METHOD, KnownCalls, number_of
+from gateway.protocol.jsonrpc import result_of, scan
+from gateway.replay.known import KnownCalls, answer_of
 from gateway.replay.picks import Picks, Plain
 from gateway.replay.player import Act, Asked
 from gateway.replay.playing import Playing, ScriptedLink
@@ -71,15 +71,12 @@ class StraightPlay:
         return core.session.seats[read[1].peer] if read is not None else None
 
     def _way(self, core: Core, seat: Seat | None, count: int) -> Peer | None:
-        """The connection that so many plain calls of a core go to at present, where nothing else is under way."""
+        """The connection that so many plain calls of a core go to, where nothing is under way."""
         session = core.session
         if (
-            self._is_crowded
-            or not self._playing.is_idle
-            or seat is None
+            seat is None
+            or self._is_crowded
             or not session.is_straight
-            or session.same != "same"
-            or core.era != "legacy"
             or core.leaving is not None
             or session.exchange.is_draining
             or (self._seating is not None and not self._is_decided())
@@ -136,18 +133,14 @@ class StraightPlay:
         player = playing.player
         calls = self._calls
         calls.prepare(player, session)
-        head, _, tail = data.partition(METHOD)
-        id_ = number_of(head)
-        if id_ < 0 or id_ in core.open:
+        read = calls.read(core, data)
+        if read is None:
             return False
-        by_tail = calls.by_tail
-        one = by_tail[tail] if tail in by_tail else calls.learn(core, data, tail)
-        if one is None:
-            return False
+        id_, one = read
         peer = self._way(core, session.sole or session.seats[one.peer], 1)
         if peer is None:
             return False
-        line, script, gate = one.line, player.script, player.gate
+        line, gate = one.line, player.gate
         recorded = line.first()
         if recorded is None:
             return False
@@ -155,14 +148,11 @@ class StraightPlay:
         if gate.strength != "lockstep" and len(line.requests) > 1 and not gate.is_open(request):
             # Another one may have been caused.
             return False
-        caused = script.caused_by(request)
-        if len(caused) != 1 or not gate.is_next(request, caused[0]):
+        ready = calls.ready.pop(request, None)
+        if ready is None or player.renames:
+            ready = calls.answer_to(player, request, peer.most_depth)
+        if ready is None or not gate.is_next(request, ready.answer.seq):
             return False
-        answer = script.deliveries[caused[0]]
-        said = self._answer_of(answer, peer)
-        if said is None:
-            return False
-        body, result = said
         name, tap, count = peer.name, self._tap, self._count
         if count is not None:
             peer.mint(1)
@@ -176,24 +166,27 @@ class StraightPlay:
             peer.delivered = seq
             ours = peer.next_id()
             core.delivered = tap.plain(
-                "response", "peer>", under_id(body, ours), name, ours, seq, seq, "tools/call", ""
+                "response", "peer>", under_id(ready.body, ours), name, ours, seq, seq, "tools/call", ""
             )
         session.tap.at = tap.at
         peer.calls += 1
-        is_quiet = player.answers_one(recorded, answer)
+        is_quiet = player.answers_one(recorded, ready.answer)
         damage = peer.damage
         damage.silence = damage.in_a_row = 0
         playing.is_quiet = False
-        core.link.send(b'%b,"result":%b}' % (head, result))
+        core.link.send(b'{"jsonrpc":"2.0","id":%d%b' % (id_, ready.end))
         if not is_quiet:
             self._deliver(core, peer, {})
+        if not calls.ready:
+            # Now that the answer is on its way.
+            calls.look_ahead(core, request, peer.most_depth)
         return True
 
     def answers(self, core: Core, many: Sequence[bytes]) -> bool:
         """Answer the messages of one read, and say whether that was done. Where not, nothing has been touched."""
-        if not many:
-            return False
         session = core.session
+        if not many or not self._playing.is_idle or core.era != "legacy" or session.same != "same":
+            return False
         peer = self._way(core, session.sole or self._seat_for(core, many[0]), len(many))
         if peer is None:
             return False
@@ -314,20 +307,8 @@ class StraightPlay:
             self._go_on(core, peer, waiting, deliveries[due] if due is not None else None)
 
     def _answer_of(self, delivery: Delivery, peer: Peer) -> tuple[bytes, bytes] | None:
-        """A recorded answer and the result in it; None where it is anything else."""
-        if not delivery.is_answer or delivery.kind != "message":
-            return None
-        try:
-            body = self._playing.player.body_for(delivery)
-            if self._calls.minds_tasks and body.find(b'"taskId"') >= 0:
-                return None
-            result = result_of(body, peer.most_depth)
-            if result is not None:
-                return body, bytes(result)
-            envelope, kind = scan(body, peer.most_depth)
-        except (RecordingError, BadMessage):
-            return None
-        return (body, bytes(envelope.result)) if kind == "response" else None
+        minds_tasks = self._calls.minds_tasks
+        return answer_of(self._playing.player, delivery, peer.most_depth, minds_tasks=minds_tasks)
 
     def _send(self, core: Core, peer: Peer, said: list[tuple[Plain, bytes, bytes]]) -> None:
         """Record answers and give them to the core."""

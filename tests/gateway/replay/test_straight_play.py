@@ -19,7 +19,7 @@ from gateway.config.peer import PeerConfig
 from gateway.config.recorded import config_of
 from gateway.protocol import jsonrpc
 from gateway.replay.account import account
-from gateway.replay.known import number_of
+from gateway.replay.known import AHEAD, KnownCalls, number_of
 from gateway.replay.player import Player
 from gateway.replay.player_tap import PlayerTap
 from gateway.replay.recollection import Recollection
@@ -131,7 +131,7 @@ WORDS: dict[str, Said] = {
 PLAIN = ("call", "call", "call", "no arguments", "spelt otherwise", "other")
 SAID = (*PLAIN, *PLAIN, *WORDS)
 told = st.sampled_from(
-    ["result", "result", "result", "error", "progress", "notice", "question", "task", "twice", "changed"]
+    ["result"] * 3 + ["error", "progress", "notice", "question", "task", "twice", "changed", "recall"]
 )
 """What a peer does when it is its turn: with `a`, for which of the calls."""
 word = st.tuples(st.sampled_from(SAID), st.integers(0, 5))
@@ -211,6 +211,8 @@ def tell(service: Service, how: str, which: int) -> None:
         else:
             session = one.message.get("params", {}).get("arguments", {}).get("session", "")
             more = {"task": {"taskId": "t"}} if how == "task" else {"said": session}
+            if how == "recall":
+                more = {"said": UUIDS[0]}
             wire.says({"id": id_, "result": result | more})
             if how == "twice":
                 wire.says({"id": id_, "result": result | more})
@@ -409,6 +411,69 @@ def test_more_calls_at_once_than_are_allowed_are_refused_as_on_the_long_way() ->
     assert again == play(scene, reads, strength="lockstep", is_straight=False)[0]
     assert any(b'"error"' in said for said in again.said)
     assert straight
+
+
+@pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
+def test_answers_and_calls_that_come_as_recorded_are_made_ready_before_they_come(
+    strength: Strength, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: Any = [[("call", number)] for number in range(AHEAD * 3)]
+    scene = recorded([(words, [("result", 0)]) for words in reads])
+    long, _ = play(scene, reads, strength=strength, is_straight=False)
+    unready: list[int] = []
+    answer_to, learn = KnownCalls.answer_to, KnownCalls.learn
+
+    def found_late(self: KnownCalls, player: Player, request: int, most_depth: int) -> Any:
+        unready.append(request)
+        return answer_to(self, player, request, most_depth)
+
+    learnt: list[bytes] = []
+
+    def learns(self: KnownCalls, core: Core, data: bytes, tail: bytes) -> Any:
+        learnt.append(tail)
+        return learn(self, core, data, tail)
+
+    monkeypatch.setattr(KnownCalls, "answer_to", found_late)
+    monkeypatch.setattr(KnownCalls, "learn", learns)
+    again, straight = play(scene, reads, strength=strength, is_straight=True)
+    assert again == long
+    assert straight == AHEAD * 3
+    assert len(unready) == 1, "the first one"
+    assert len(learnt) == len(set(learnt)) == 3, "no bytes are looked at twice"
+
+
+def test_calls_in_another_order_are_answered_all_the_same_and_what_was_made_ready_for_others_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns: Any = [
+        ([("call", number % 2), ("other", 0)], [("result", 0), ("result", 1)]) for number in range(9)
+    ]
+    scene = recorded(turns, peers=2)
+    reads: Any = [[("call", number % 2)] for number in range(9)] + [[("other", 0)]] * 9
+    ready: list[int] = []
+    answer_to = KnownCalls.answer_to
+
+    def counted(self: KnownCalls, player: Player, request: int, most_depth: int) -> Any:
+        ready.append(len(self.ready))
+        return answer_to(self, player, request, most_depth)
+
+    monkeypatch.setattr(KnownCalls, "answer_to", counted)
+    again, straight = play(scene, reads, strength="free", is_straight=True)
+    assert again == play(scene, reads, strength="free", is_straight=False)[0]
+    assert straight == 18
+    assert max(ready) <= AHEAD
+
+
+def test_an_answer_that_was_made_ready_has_the_value_of_this_run_where_that_was_learnt_since() -> None:
+    value: Any = [("value", 0)]
+    turns: Any = [(CALL, DONE), (value, DONE), (CALL, [("recall", 0)]), (CALL, [("recall", 0)])]
+    scene = recorded(turns)
+    for strength in ("lockstep", "causal", "free"):
+        reads: Any = [CALL, [("value", 1)], CALL, CALL]
+        again, straight = play(scene, reads, strength=strength, is_straight=True)
+        assert again == play(scene, reads, strength=strength, is_straight=False)[0]
+        assert straight == 3
+        assert all(UUIDS[1].encode() in said for said in again.said[-2:])
 
 
 ids = st.one_of(
