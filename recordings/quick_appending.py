@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from recordings.appending import Appending
-from recordings.segment import Chain, beside, crc32c, digest_of, frame_of
+from recordings.segment import BLOCK_BYTES, Chain, beside, crc32c, digest_of, frame_of
 
 if TYPE_CHECKING:
     from recordings.looks import Looks
@@ -55,7 +55,13 @@ class QuickAppending(Appending):
                         done = -1
                     if done == len(line):
                         self._size += done
-                        chain.add(line, seq, at)
+                        size = chain.size
+                        if size and size + done < BLOCK_BYTES:
+                            # As `add`, without the call.
+                            chain.lines.append(line)
+                            chain.size = size + done
+                        else:
+                            chain.add(line, seq, at)
                         self._last = seq
                         self._at = at
                         if not self._syncer.is_dirty:

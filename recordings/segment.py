@@ -33,7 +33,7 @@ BLOCK_NS = 50_000_000
 _NEWLINE = ord("\n")
 """A number is looked for in a third of the time that bytes take."""
 _NEVER = 1 << 63
-_ALWAYS = -1
+ALWAYS = -1
 
 _encoder = msgspec.json.Encoder()
 _decoder = late_decoder(Frame)
@@ -178,7 +178,7 @@ class Chain:
     off the path of a call.
     """
 
-    __slots__ = ("_bytes", "_first", "_hash", "_hashed", "_lines", "due_at")
+    __slots__ = ("_hash", "_hashed", "due_at", "first", "lines", "size")
 
     def __init__(self) -> None:
         self.resume(b"")
@@ -186,54 +186,50 @@ class Chain:
     def resume(self, block_line: bytes) -> None:
         """Begin the block that follows a block line."""
         self._hash = blake2b(block_line, digest_size=32)
-        self._lines: list[bytes] = []
+        self.lines: list[bytes] = []
         self._hashed = 0
-        self._bytes = 0
-        self._first = 0
+        self.size = 0
+        self.first = 0
+        """The sequence number of the block's first frame; 0 while it has none."""
         self.due_at = _NEVER
         """The block is to be closed before a frame of this time or a later one is added."""
 
     @property
     def frames(self) -> int:
         """Lines since the last block line."""
-        return self._hashed + len(self._lines)
-
-    @property
-    def first(self) -> int:
-        """The sequence number of the block's first frame; 0 while it has none."""
-        return self._first
+        return self._hashed + len(self.lines)
 
     def add(self, line: bytes, seq: int, at: int) -> None:
         """Take one line into the block."""
-        self._lines.append(line)
-        size = self._bytes
+        self.lines.append(line)
+        size = self.size
         if not size:
-            self._first = seq
+            self.first = seq
             self.due_at = at + BLOCK_NS
-        self._bytes = size = size + len(line)
+        self.size = size = size + len(line)
         if size >= BLOCK_BYTES:
-            self.due_at = _ALWAYS
+            self.due_at = ALWAYS
 
     def add_both(self, one: bytes, other: bytes, size: int, seq: int, at: int) -> None:
         """Take two lines of `size` bytes into the block, the frame of the first being `seq`."""
-        lines = self._lines
+        lines = self.lines
         lines.append(one)
         lines.append(other)
-        before = self._bytes
+        before = self.size
         if not before:
-            self._first = seq
+            self.first = seq
             self.due_at = at + BLOCK_NS
-        self._bytes = size = before + size
+        self.size = size = before + size
         if size >= BLOCK_BYTES:
-            self.due_at = _ALWAYS
+            self.due_at = ALWAYS
 
     def add_all(self, lines: list[bytes], size: int, seq: int, at: int) -> None:
         """Take lines of `size` bytes into the block, the frame of the first being `seq`."""
         self.add(lines[0], seq, at)
-        self._lines += lines[1:]
-        self._bytes += size - len(lines[0])
-        if self._bytes >= BLOCK_BYTES:
-            self.due_at = _ALWAYS
+        self.lines += lines[1:]
+        self.size += size - len(lines[0])
+        if self.size >= BLOCK_BYTES:
+            self.due_at = ALWAYS
 
     def due(self, at: int) -> bool:
         """Whether the block is to be closed before a frame of time `at` is added."""
@@ -250,13 +246,13 @@ class Chain:
     def unshare(self) -> None:
         """Let go of what is shared with the chain that this one is a copy of."""
         self._hash = self._hash.copy()
-        self._lines = self._lines.copy()
+        self.lines = self.lines.copy()
 
     def digest(self) -> str:
         """Hex of the chain up to here."""
-        self._hash.update(b"".join(self._lines))
-        self._hashed += len(self._lines)
-        self._lines.clear()
+        self._hash.update(b"".join(self.lines))
+        self._hashed += len(self.lines)
+        self.lines.clear()
         return self._hash.hexdigest()
 
     def close(self, seq: int, at: int) -> bytes:

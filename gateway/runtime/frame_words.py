@@ -31,6 +31,9 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
     def __init__(self, suspects: Callable[[bytes], bool]) -> None:
         super().__init__()
         self._suspects = suspects
+        self.forms: dict[tuple[str, ...], tuple[bytes, bytes, bool]] = {}
+        """Whole frames of those words, what differs to be filled in: of a request, and of an answer; as `form` gives
+        them. For itself, since a dict that has a class of ours is slower to be asked."""
 
     def __missing__(self, alike: tuple[str, ...]) -> tuple[bytes, bytes, bool]:
         kind, peer, way, method, name, *flags = alike
@@ -50,6 +53,23 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
         if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
             self[alike] = encoded
         return encoded
+
+    def form(self, alike: tuple[str, ...]) -> tuple[bytes, bytes, bool]:
+        """The forms of frames with these words and numbers for ids: for `seq`, `at`, `id`, `re` where it is an answer,
+        `after` and the body. And whether none of the words can be a secret."""
+        head, tail, is_harmless = self[alike]
+        head, tail = _fixed(head), _fixed(tail)
+        request = b'{"seq":%%d,"at":%%d,%b,"id":%%d,"after":%%d%b%%b}' % (head, tail)
+        answer = b'{"seq":%%d,"at":%%d,%b,"id":%%d,"re":%%d,"after":%%d%b%%b}' % (head, tail)
+        found = request, answer, is_harmless
+        if alike in self:
+            self.forms[alike] = found
+        return found
+
+    def clear(self) -> None:
+        """Forget everything."""
+        super().clear()
+        self.forms.clear()
 
 
 class Questions(dict[tuple[str, str, str, str], tuple[bytes, bytes, bool]]):

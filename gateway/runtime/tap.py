@@ -26,10 +26,6 @@ PLAIN_KINDS = frozenset(("request", "response", "error", "notification"))
 QUICK_KINDS = PLAIN_KINDS | {"hook", "policy"}
 """Kinds whose frames may be encoded without a `Frame`: their bodies are JSON, and they say no wall time."""
 
-_REQUEST = b'{"seq":%d,"at":%d,%b,"id":%d,"after":%d%b%b}'
-_ANSWER = b'{"seq":%d,"at":%d,%b,"id":%d,"re":%d,"after":%d%b%b}'
-"""Frames, with head, ids, tail and body to be put in."""
-
 _WAY = b',"way":'
 NEWLINE = 10
 
@@ -56,6 +52,7 @@ class RecordingTap:
         self._words = Words(recorder.suspects)
         self._questions = Questions(self._words)
         self._decisions = Decisions(self._words)
+        self._forms = self._words.forms
         self._redactor = recorder.redactor
         self._rules = -1
         self._append = recorder.append_encoded
@@ -157,14 +154,19 @@ class RecordingTap:
         redactor = self._redactor
         if redactor is not None and self._rules != redactor.generation:
             self._look_for_secrets()
-        head, tail, is_harmless = self._words[kind, peer, way, method, name]
         if id.__class__ is int and after is not None:
-            if re is None:
-                frame = _REQUEST % (seq, at, head, id, after, tail, body)
-            else:
-                frame = _ANSWER % (seq, at, head, id, re, after, tail, body)
+            try:
+                request, answer, is_harmless = self._forms[kind, peer, way, method, name]
+            except KeyError:
+                request, answer, is_harmless = self._words.form((kind, peer, way, method, name))
+            frame = (
+                request % (seq, at, id, after, body)
+                if re is None
+                else answer % (seq, at, id, re, after, body)
+            )
             seen = body if is_harmless else frame
         else:
+            head, tail, _ = self._words[kind, peer, way, method, name]
             frame = seen = b'{"seq":%d,"at":%d,%b%b%b%b}' % (seq, at, head, _refs(id, re, after), tail, body)
         # What is called is an attribute: looked up for itself it costs half as much as in the call.
         append = self._append
@@ -255,17 +257,21 @@ class RecordingTap:
         self._look_for_secrets()
         seq = first = self._next
         at = time.monotonic_ns() - self._start
-        words, most = self._words, self._quick_bytes
+        words, forms, most = self._words, self._forms, self._quick_bytes
         frames: list[bytes] = []
         seen: list[bytes] = []
         for peer, body, id_, re, name in rows:
             if len(body) >= most or NEWLINE in body:
                 return -1
-            head, tail, is_harmless = words[kind, peer, way, method, name]
-            if re is None:
-                frame = _REQUEST % (seq, at, head, id_, after, tail, body)
-            else:
-                frame = _ANSWER % (seq, at, head, id_, re, after, tail, body)
+            try:
+                request, answer, is_harmless = forms[kind, peer, way, method, name]
+            except KeyError:
+                request, answer, is_harmless = words.form((kind, peer, way, method, name))
+            frame = (
+                request % (seq, at, id_, after, body)
+                if re is None
+                else answer % (seq, at, id_, re, after, body)
+            )
             frames.append(frame)
             seen.append(body if is_harmless else frame)
             seq += 1

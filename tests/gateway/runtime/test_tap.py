@@ -26,7 +26,7 @@ from recordings.store import Recorder, open_recording
 
 ids = st.one_of(st.just(UNSET), st.none(), st.integers(), st.text(max_size=8))
 maybe = st.one_of(st.none(), st.integers(min_value=0, max_value=2**40))
-words = st.text(max_size=12).filter(bool)
+words = st.text(max_size=12).filter(bool) | st.sampled_from(["%", "a%", "%d", "%b%%"])
 
 
 re_of = regex.compile(rb',"crc":[0-9]+|"at":[0-9]+,?')
@@ -340,7 +340,7 @@ def test_the_number_of_a_frame_that_could_not_be_written_stands_in_no_other_fram
 
 
 Row = tuple[str, bytes, int, int | None, str]
-ROWS: list[Row] = [(peer, b'{"n":%d}' % number, number, None, "add") for number, peer in enumerate("pqp")]
+ROWS: list[Row] = [(peer, b'{"n":%d}' % number, number, None, "add 5%") for number, peer in enumerate("pqp")]
 
 
 def told_of(folder: Path) -> list[tuple[object, ...]]:
