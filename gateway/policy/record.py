@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from gateway.policy.decide import Answer, Decision, Facts
+if TYPE_CHECKING:
+    from gateway.policy.decide import Answer, Decision, Facts
 
 SCHEMA: Final = "tieline.policy.v1"
 _HASHED: Final = ("paths", "env")
@@ -75,6 +76,9 @@ def facts_of(x: Mapping[str, Any]) -> Facts:
     Raises:
         RecordedError: If they cannot be read.
     """
+    # Here, since the log only asks whether there is a decision.
+    from gateway.policy.decide import Facts
+
     try:
         return msgspec.convert(x["facts"], Facts, strict=True)
     except (KeyError, msgspec.ValidationError) as error:
@@ -87,6 +91,8 @@ def answer_of(x: Mapping[str, Any]) -> Answer | None:
     Raises:
         RecordedError: If it cannot be read.
     """
+    from gateway.policy.decide import Answer
+
     try:
         return msgspec.convert(x["answer"], Answer, strict=True) if "answer" in x else None
     except msgspec.ValidationError as error:

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from gateway.calls.ports import Tap
-
 if TYPE_CHECKING:
+    from gateway.calls.ports import Tap
     from gateway.hooks.record import Form
     from gateway.protocol.jsonrpc import LongAnswer, LongCall
+
+    class Looking(Tap, Protocol):
+        """A tap that says what the redactor thinks of a plain frame's body."""
+
+        unsuspected: bool
+        """Whether it has looked at the last one and suspects nothing."""
+
 
 Fields: TypeAlias = "tuple[str, Any, int | None, str, str, bool, LongCall | LongAnswer | None]"
 """Of a plain frame: peer, id, `re`, method, name, whether the redactor suspects nothing in its body, and what was read
@@ -29,13 +35,6 @@ class Observer(Protocol):
     def ended(self) -> None:
         """No more frames will come."""
         ...
-
-
-class Looking(Tap, Protocol):
-    """A tap that says what the redactor thinks of a plain frame's body."""
-
-    unsuspected: bool
-    """Whether it has looked at the last one and suspects nothing."""
 
 
 class Watch(Protocol):

@@ -7,8 +7,7 @@ the same lines, whether they come from a live session or from its recording.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -18,7 +17,9 @@ from gateway.telemetry.facts import EVENT_HOOK, Facts, Said, facts_of, target_of
 from gateway.telemetry.operations import Operation, Scene, Tracker
 from recordings.errors import MissingBlobError
 from recordings.frame import is_hop
-from recordings.reader import Recording
+
+if TYPE_CHECKING:
+    from recordings.reader import Recording
 
 OWN_ID: Final = "tieline"
 """The `extension_id` of what concerns no peer."""
@@ -38,8 +39,7 @@ OF_TOOL_CALLS: Final = ("tool_call", "tool_result")
 _EVENTS: Final = {"tools/call": ("tool_call", "tool call"), EVENT_HOOK: ("event_hook", "event hook")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
+class Writer(msgspec.Struct, frozen=True, kw_only=True):
     """What every entry of one gateway says of it."""
 
     scenario_id: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.telemetry.facts import target_of
 from gateway.telemetry.operations import Operation
@@ -62,8 +63,7 @@ class Series:
         self.highest = max(self.highest, seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """How the other end is connected, and where it is if that is an address."""
 
     transport: str = ""

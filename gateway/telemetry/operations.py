@@ -10,7 +10,6 @@ one request frame and is both: the client's part begins when the peer could be a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -25,8 +24,7 @@ REMEMBERED = 1024
 """How many ended operations are kept, to be found by what refers to them late: 0.7 KB each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to know of a session before its first frame."""
 
     session: str

@@ -289,6 +289,22 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
     assert sorted(for_later & set(done.stdout.split())) == []
 
 
+def test_a_gateway_that_writes_a_log_loads_nothing_that_reads_recordings_or_decides() -> None:
+    program = (
+        "import sys, gateway.serve, gateway.telemetry.hub, gateway.runtime.observed\nprint(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+    )
+    for_later = {
+        "recordings.reader", "recordings.sealing", "zstandard", "dataclasses", "unicodedata", "jsonschema_rs",
+        "gateway.policy.decide", "gateway.policy.manifest", "gateway.calls.ports", "gateway.sessions.files",
+        "opentelemetry", "http.server",
+    }  # fmt: skip
+
+    assert sorted(for_later & set(done.stdout.split())) == []
+
+
 def test_after_a_plain_start_every_module_can_be_loaded() -> None:
     program = (
         "import sys, pkgutil, importlib, gateway.cli.run, gateway.serve, gateway.runtime.upkeep\n"
