@@ -66,14 +66,15 @@ END_S = 40.0
 """How long a load generator may take to end once it is told to."""
 
 
-def _at_least_one(text: str) -> int:
+def at_least_one(text: str) -> int:
+    """A whole number of 1 or more, for `argparse`."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text}")
     return int(text)
 
 
 def _count(text: str) -> int:
-    return 0 if text == "0" else _at_least_one(text)
+    return 0 if text == "0" else at_least_one(text)
 
 
 def _number(text: str) -> float:
@@ -106,8 +107,8 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--users", choices=USERS, default="scripted", help="what kind of agents (scripted)")
     add("--transport", choices=("ws", "http", "stdio"), default="ws", help="how they are connected (ws)")
-    add("--count", type=_at_least_one, default=4, help="how many agents (4)")
-    add("--seconds", type=_at_least_one, default=10, help="how long (10)")
+    add("--count", type=at_least_one, default=4, help="how many agents (4)")
+    add("--seconds", type=at_least_one, default=10, help="how long (10)")
     add(
         "--workers",
         type=_count,
@@ -120,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
     add("--config", type=Path, help="start a gateway with this tieline.toml instead of an echo server")
     add("--port", type=_port, default=0, help="port of the gateway that is started (0: a free one)")
     add("--script", type=Path, help="scripted: the calls, as TOML (loadtest/crowd/echo.toml)")
-    add("--lanes", type=_at_least_one, default=1, help="scripted: calls of one agent at the same time (1)")
+    add("--lanes", type=at_least_one, default=1, help="scripted: calls of one agent at the same time (1)")
     add("--recording", type=Path, help="recorded: whose agent they all are")
     add("--factor", type=_more_than_nothing, default=1.0, help="recorded: how much faster than recorded (1)")
     add(
@@ -131,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--faults", default=",".join(FAULTS), help=f"chaos: what peers do ({','.join(FAULTS)})")
     add("--calm", type=_number, default=2.0, help="chaos: seconds before they begin with it (2)")
-    add("--flood", type=_at_least_one, default=2000, help="chaos: notifications of one flood (2000)")
+    add("--flood", type=at_least_one, default=2000, help="chaos: notifications of one flood (2000)")
     add(
         "--budget",
         action="append",

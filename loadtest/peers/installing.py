@@ -16,12 +16,15 @@ CACHE = ROOT / ".tools" / "peers"
 
 
 def install(place: Path, package: str, *, kind: str = "python", python: str = "") -> str:
-    """Install packages, separated by blanks, unless they are there; return why that cannot be, or nothing.
+    """Install packages, separated by blanks, unless these very ones are there; return why that cannot be, or nothing.
 
     `kind` is `python` or `node`; `python` is the version of Python that they need, where that is a newer one.
     """
-    if not package or (place / ".installed").exists():
+    mark = place / ".installed"
+    # Another version than the one that the table names may lie there from an earlier run.
+    if not package or (mark.is_file() and mark.read_text() == package):
         return ""
+    mark.unlink(missing_ok=True)
     place.mkdir(parents=True, exist_ok=True)
     if kind == "node":
         npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(place)]
@@ -39,7 +42,7 @@ def install(place: Path, package: str, *, kind: str = "python", python: str = ""
             return f"`{command[0]}` cannot be run: {error.strerror}"
         if done.returncode:
             return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it cannot be installed"
-    (place / ".installed").write_text(package)
+    mark.write_text(package)
     return ""
 
 

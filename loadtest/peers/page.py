@@ -11,8 +11,8 @@ def cell(said: str) -> str:
     return said.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def write(path: Path, mark: str, command: str, text: str) -> None:
-    """Put a table between the marks `mark` and `end of mark` of a page, below its command and today's date.
+def between(path: Path, mark: str) -> tuple[str, str]:
+    """What stands before and behind the marks `mark` and `end of mark` of a page, themselves included.
 
     Raises:
         ValueError: If the page lacks them.
@@ -22,5 +22,11 @@ def write(path: Path, mark: str, command: str, text: str) -> None:
     _, ended, after = rest.partition(end)
     if not found or not ended:
         raise ValueError(f"`{path}` has no `{begin.strip()}` before `{end}`")
+    return before + begin, end + after
+
+
+def write(path: Path, mark: str, command: str, text: str) -> None:
+    """Put a table between the marks of a page, below its command and today's date. Raises `ValueError` as `between`."""
+    before, after = between(path, mark)
     day = datetime.datetime.now(datetime.UTC).date()
-    path.write_text(f"{before}{begin}\n`{command}`, {day}:\n\n{text}\n{end}{after}")
+    path.write_text(f"{before}\n`{command}`, {day}:\n\n{text}\n{after}")

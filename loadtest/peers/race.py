@@ -8,11 +8,12 @@ Writes what it found to `loadtest/peers/results.json`, from which `tieline bench
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,20 +22,26 @@ from rich.console import Console
 from rich.progress import Progress
 
 from gateway.bench.client import BenchError, call_of
+from gateway.bench.ending import interruptible
 from gateway.bench.measure import Driven, pin
 from gateway.bench.results import Timing
 from gateway.bench.run import processor
 from gateway.bench.setup import Setup
 from gateway.bench.sides import Side, Sides
+from gateway.cli.output import CliError, ensure_writable
 from loadtest.peers.cost import OURS, Contender, Front, contenders, echo
-from loadtest.peers.page import cell, write
+from loadtest.peers.page import between, cell, write
+from loadtest.run import at_least_one
 
 RESULTS = Path(__file__).with_name("results.json")
+MARK = "cost table"
 SIZE = 300
 ROUND_S = 0.04
 """A slow contender makes fewer calls a round, so that nobody waits for it."""
 BURST_S = 0.5
 FRONTS: dict[Front, str] = {"stdio": "stdio to stdio", "http": "streamable HTTP to stdio"}
+OURS_OF: dict[Front, str] = {"stdio": OURS, "http": f"{OURS}-http"}
+"""What the others of a front are compared with."""
 LOST = 3
 INTERRUPTED = 130
 
@@ -50,8 +57,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     added_p99_us: float
     times_direct: float
     """`added_p50_us` over the direct call."""
-    times_ours: float
-    """`added_p50_us` over that of Tieline recording, on the same front."""
+    times_ours: float | None = None
+    """`added_p50_us` over that of Tieline recording, on the same front; None where that was not measured."""
     calls_per_s: float | None
     """With 64 in flight."""
     rss_mib: float
@@ -114,7 +121,6 @@ class _Running:
             added_p50_us=round(added, 1),
             added_p99_us=round(timing.p99_us - direct.p99_us, 1),
             times_direct=round(added / direct.p50_us, 2),
-            times_ours=1.0,
             calls_per_s=timing.calls_per_s,
             rss_mib=round(_memory(self.side.pid), 1),
             start_ms=round(self.side.start_ms, 1),
@@ -170,21 +176,24 @@ def _attempt(running: list[_Running], race: Race, act: Callable[[_Running], None
             running.remove(each)
 
 
-def _compared(rows: Iterable[Row]) -> list[Row]:
-    """The rows with their ratio to the first one, which is ours."""
-    found = list(rows)
-    ours = found[0].added_p50_us if found else 1.0
-    return [msgspec.structs.replace(row, times_ours=round(row.added_p50_us / ours, 2)) for row in found]
+def _compared(rows: Sequence[Row]) -> list[Row]:
+    """The rows with their ratio to ours."""
+    (ours,) = [row.added_p50_us for row in rows if row.name in OURS_OF.values()] or [None]
+    if ours is None or ours <= 0:
+        return list(rows)
+    return [msgspec.structs.replace(row, times_ours=round(row.added_p50_us / ours, 2)) for row in rows]
 
 
 def _memory(pid: int) -> float:
-    """MiB of a process and of all below it, the echo server left out."""
-    process = psutil.Process(pid)
-    each = [
-        process,
-        *(below for below in process.children(recursive=True) if "echo.py" not in " ".join(below.cmdline())),
-    ]
-    return sum(one.memory_info().rss for one in each) / 2**20
+    """MiB of a process and of all below it, the echo server left out; without those that have ended meanwhile."""
+    found = 0
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        found = process.memory_info().rss
+        for below in process.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                found += 0 if "echo.py" in " ".join(below.cmdline()) else below.memory_info().rss
+    return found / 2**20
 
 
 def table(race: Race) -> str:
@@ -200,10 +209,11 @@ def table(race: Race) -> str:
         )
         parts.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
         for row in sorted(rows, key=lambda row: row.added_p50_us):
+            times = "" if row.times_ours is None else f"{row.times_ours:.1f}"
             rate = f"{row.calls_per_s:,.0f}".replace(",", " ") if row.calls_per_s else ""
             parts.append(
                 f"| {row.label} | {cell(row.does)} | {row.added_p50_us:.0f} | {row.times_direct:.1f} "
-                f"| {row.times_ours:.1f} | {row.added_p99_us:.0f} | {rate} | {row.rss_mib:.0f} | {row.start_ms:.0f} |"
+                f"| {times} | {row.added_p99_us:.0f} | {rate} | {row.rss_mib:.0f} | {row.start_ms:.0f} |"
             )
         parts.append("")
     parts += [f"Not measured: {name}: {cell(why)}" for name, why in race.missing.items()]
@@ -219,7 +229,9 @@ def main() -> int:
         "--only", action="append", metavar="NAME", help="compare with this one; may be repeated"
     )
     parser.add_argument("--front", choices=list(FRONTS), help="on this front alone")
-    parser.add_argument("--rounds", type=int, default=25, help="how often everybody has a turn (default 25)")
+    parser.add_argument(
+        "--rounds", type=at_least_one, default=25, help="how often everybody has a turn (default 25)"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the figures go as JSON")
     parser.add_argument("--write", type=Path, help="put the table between the marks of this page")
     options = parser.parse_args()
@@ -227,6 +239,14 @@ def main() -> int:
     names = [each.name for each in known]
     if wrong := [name for name in options.only or () if name not in names]:
         parser.error(f"nobody is called `{wrong[0]}`; there are {', '.join(names)}")
+    try:
+        ensure_writable(options.results)
+        if options.write is not None:
+            ensure_writable(options.write)
+            between(options.write, MARK)
+    except (CliError, OSError, ValueError) as error:
+        # Found out before the run, not after it.
+        parser.error(str(error))
     chosen = [each for each in known if each.setup or not options.only or each.name in options.only]
     race = Race(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -238,14 +258,18 @@ def main() -> int:
     )
     console = Console(stderr=True)
     code = _run(chosen, [options.front] if options.front else list(FRONTS), options.rounds, race, console)
-    race.ratios = {row.name: row.times_ours for row in race.rows if not row.name.startswith(OURS)}
+    race.ratios = {
+        row.name: row.times_ours
+        for row in race.rows
+        if row.times_ours is not None and not row.name.startswith(OURS)
+    }
     if not race.rows:
         return code
     options.results.write_bytes(msgspec.json.format(msgspec.json.encode(race), indent=1) + b"\n")
     print(table(race))
     console.print(f"kept in {options.results}", highlight=False)
     if options.write is not None:
-        write(options.write, "cost table", "python -m loadtest.peers", table(race))
+        write(options.write, MARK, "python -m loadtest.peers", table(race))
     return code
 
 
@@ -254,7 +278,8 @@ def _run(
 ) -> int:
     """Everything; the exit code. An interruption keeps what there is."""
     try:
-        with Progress(console=console, transient=True) as progress:
+        # Whoever ends it politely is told what there is; those that were started would outlive anything else.
+        with interruptible(), Progress(console=console, transient=True) as progress:
             ready: list[Contender] = []
             task = progress.add_task("install", total=len(chosen))
             for each in chosen:

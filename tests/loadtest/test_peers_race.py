@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from rich.progress import Progress
 
 from gateway.bench.setup import Setup
 from loadtest.peers import race as racing
 from loadtest.peers.cost import OURS, Contender, contenders
-from loadtest.peers.race import Race, Row, run_front, table
+from loadtest.peers.installing import install
+from loadtest.peers.race import INTERRUPTED, Race, Row, run_front, table
 
 NAIVE = Path(racing.__file__).with_name("naive_proxy.py")
 
@@ -48,6 +52,92 @@ def test_a_contender_that_does_not_start_is_told_and_the_others_are_measured() -
     )
     assert list(race.missing) == ["broken"]
     assert "it has no configuration" in race.missing["broken"]
+
+
+def test_others_are_not_compared_with_one_another_where_ours_is_missing() -> None:
+    naive = Contender(
+        name="naive",
+        label="naive",
+        does="passes on",
+        front="stdio",
+        command=lambda _, __, server: [sys.executable, str(NAIVE), *server],
+    )
+    race = nothing_yet()
+    with Progress(disable=True) as progress:
+        run_front("stdio", [naive], 1, race, progress)
+    assert [(row.name, row.times_ours) for row in race.rows] == [("naive", None)]
+    assert (
+        f"| naive | passes on | {race.rows[0].added_p50_us:.0f} | {race.rows[0].times_direct:.1f} |  |"
+        in table(race)
+    )
+
+
+def test_a_race_that_is_ended_from_outside_keeps_what_it_has_and_ends_what_it_started(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    words = ["--only", OURS, "--front", "stdio", "--rounds", "100000", "--results", str(results)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "loadtest.peers", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        deadline = time.monotonic() + 40
+        started: list[psutil.Process] = []
+        while len(started) < 5 and time.monotonic() < deadline:
+            # The server alone, and two gateways with one each.
+            time.sleep(0.01)
+            started = psutil.Process(process.pid).children(recursive=True)
+        time.sleep(3)
+        process.terminate()
+        _, err = process.communicate(timeout=40)
+    assert process.returncode == INTERRUPTED, err
+    assert b"interrupted: what had been measured by then is kept" in err
+    assert psutil.wait_procs(started, timeout=20)[1] == []
+    found = msgspec.json.decode(results.read_bytes(), type=Race)
+    assert not found.is_complete
+    assert {row.name for row in found.rows} <= {OURS, "tieline-everything"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--results", "/proc/results.json"], "`/proc/results.json` cannot be written"),
+        (["--write", "page.md"], "`page.md` has no `<!-- cost table -->` before"),
+        (["--rounds", "0"], "must be a whole number of 1 or more"),
+        (["--only", "nobody"], "nobody is called `nobody`; there are tieline"),
+    ],
+)
+def test_what_would_be_in_vain_is_said_before_anything_is_installed(
+    words: list[str],
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("page.md").write_text("<!-- end of cost table -->\n<!-- cost table -->\n")
+    monkeypatch.setattr(sys, "argv", ["loadtest.peers", *words])
+    with pytest.raises(SystemExit) as ended:
+        racing.main()
+    assert ended.value.code == 2
+    assert why in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_environment_with_another_version_than_the_table_names_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command[-1])
+        return subprocess.CompletedProcess(
+            command, 1 if command[-1] == "none==1" else 0, "", "no such version"
+        )
+
+    monkeypatch.setattr(subprocess, "run", run)
+    for package in ("a==1", "a==1", "a==2"):
+        assert install(tmp_path, package) == ""
+    assert asked == [str(tmp_path), "a==1", str(tmp_path), "a==2"]
+    assert install(tmp_path, "none==1") == "no such version"
+    assert install(tmp_path, "a==2") == ""
+    assert asked[-1] == "a==2"
 
 
 def test_the_table_has_a_part_for_each_front_and_names_who_is_missing() -> None:
