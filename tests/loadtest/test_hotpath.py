@@ -16,6 +16,7 @@ import pytest
 from gateway.protocol.mcp import Era
 from loadtest import hotpath, hotpath_rig
 from loadtest.hotpath_rig import Rig
+from recordings import segment
 from recordings.gate import Strength
 from recordings.reader import open_recording
 
@@ -195,7 +196,12 @@ async def played(directory: Path) -> list[str]:
     return told
 
 
-def test_a_fixed_script_of_calls_leaves_the_bytes_and_frames_that_were_written_down(tmp_path: Path) -> None:
+@pytest.mark.parametrize("block_ns", [0, segment.BLOCK_NS, 1 << 60], ids=["every", "usual", "no"])
+def test_a_fixed_script_of_calls_leaves_the_bytes_and_frames_that_were_written_down(
+    block_ns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether blocks are closed often, as on a busy machine, or never."""
+    monkeypatch.setattr(segment, "BLOCK_NS", block_ns)
     found = asyncio.run(played(tmp_path / "r"))
     if os.environ.get("TIELINE_WRITE_GOLDEN"):
         GOLDEN.write_text("\n".join(found) + "\n", encoding="utf-8")

@@ -27,7 +27,7 @@ from recordings.errors import (
 from recordings.frame import BLOB_BYTES
 from recordings.header import Header, Parent, PeerFacts
 from recordings.sealing import CHUNK_BYTES, seal_directory
-from recordings.segment import json_of
+from recordings.segment import BLOCK_NS, json_of
 from recordings.store import Durability, Recorder, open_recording
 from recordings.syncing import Syncer
 from tests.recordings.recording_kit import frame, recorded, same, session
@@ -418,3 +418,20 @@ def test_the_first_frame_of_a_recording_may_come_encoded_and_only_one_is_the_fir
 
     one, other = ((tmp_path / name / files.FRAMES).read_bytes().splitlines()[0] for name in ("long", "short"))
     assert one == other
+
+
+@pytest.mark.parametrize("is_due", [False, True])
+def test_a_frame_that_comes_encoded_is_written_as_it_is_whether_a_block_is_due_or_not(
+    tmp_path: Path, is_due: bool
+) -> None:
+    path = tmp_path / "r"
+    at = BLOCK_NS if is_due else 1
+    payload = b'{"seq":1,"at":%d,"kind":"notification","way":"core>","body":  {"method": "m"}}' % at
+    with Recorder(path) as recorder:
+        recorder.append(frame(0, at=0))
+        recorder.append_encoded(payload, payload, 1, at)
+        lines = (path / files.FRAMES).read_bytes().splitlines()
+        recorder.append(frame(2, at=at + 1))
+    assert len(lines) == (3 if is_due else 2)
+    assert lines[-1].startswith(payload[:-1] + b',"crc":')
+    assert [each.seq for each in open_recording(path)] == [0, 1, 2]
