@@ -136,7 +136,7 @@ def register(app: typer.Typer) -> None:
         kind: Kind = "quick" if quick else "full" if full else "usual"
         _look_ahead(plot, csv)
         run = _chosen(kind, only, pinned=pinned, port=port)
-        with _progress() as told:
+        with progress() as told:
             report = run.run(told)
         # Before anything is printed: whoever reads it may end before the end of it.
         faults = write_files(report, plot, csv)
@@ -194,8 +194,11 @@ def _look_ahead(plot: Path | None, csv: Path | None) -> None:
 
 
 @contextmanager
-def _progress() -> Generator[Told]:
-    """A bar on stderr where that is a terminal."""
+def progress() -> Generator[Told]:
+    """A bar on stderr where that is a terminal, and a line for each step elsewhere."""
+    if not sys.stderr.isatty():
+        yield _by_line
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
@@ -203,7 +206,6 @@ def _progress() -> Generator[Told]:
         *columns,
         console=console(stderr=True),
         transient=True,
-        disable=not sys.stderr.isatty(),
         # Drawn between two cells and never beside one: a thread that draws would be in what is measured.
         auto_refresh=False,
     ) as bar:
@@ -213,6 +215,13 @@ def _progress() -> Generator[Told]:
             bar.update(task, description=name, completed=done, total=of, refresh=True)
 
         yield told
+
+
+def _by_line(name: str, done: int, of: int) -> None:
+    from gateway.cli.bench_budgets import tell_progress
+
+    if name:
+        tell_progress(f"{done + 1}/{of} {name} …")
 
 
 def _tell(report: Report, *, json: bool) -> None:

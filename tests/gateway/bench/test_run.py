@@ -27,7 +27,7 @@ from gateway.bench.results import Report
 from gateway.bench.run import Run
 from gateway.bench.setup import EVERYTHING, North, Setup, South
 from gateway.bench.sides import Side, Sides
-from gateway.cli.bench import end, write_files
+from gateway.cli.bench import end, progress, write_files
 from gateway.cli.output import BAD_INPUT, DONE, INTERRUPTED, NO
 
 TINY = Plan(warm_up=2, rounds=2, calls=4, bursts=1, burst_calls=20, tries=1)
@@ -104,6 +104,17 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path, capsys: pytest.Cap
     assert len(path.read_text().splitlines()) == 2
     assert f"interrupted: 1 figure had been measured and is told, `{path}` has it" in capsys.readouterr().err
     assert end(msgspec.structs.replace(report, is_complete=True), None, None, []) == DONE
+
+
+def test_where_nobody_sees_a_bar_each_step_is_told_by_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress() as told:
+        Run([scene("transports", Setup(), [(300, 4), (65536, 4)])], {}, TINY, pinned=False).run(told)
+    captured = capsys.readouterr()
+    assert captured.err.splitlines() == [
+        "1/2 stdio-stdio/300B/recording/4 …",
+        "2/2 stdio-stdio/65536B/recording/4 …",
+    ]
+    assert captured.out == ""
 
 
 def test_a_gateway_that_is_killed_while_it_is_measured_costs_its_own_figures_alone() -> None:
