@@ -23,7 +23,7 @@ import pytest
 import typer.main
 import yaml
 
-from gateway.calls import flows, suspend
+from gateway.calls import fetches, flows, suspend
 from gateway.cli import output
 from gateway.cli.main import application, main
 from gateway.config import parse
@@ -372,6 +372,6 @@ def test_what_the_pages_name_is_there() -> None:
     for number in (
         f"{suspend.GATHER_S * 1000:g} ms",
         f"at most {flows.MOST_ROUNDS} rounds",
-        f"{flows.MOST_PAGES} pages",
+        f"{fetches.MOST_PAGES} pages",
     ):
         assert number in eras

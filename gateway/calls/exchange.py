@@ -52,6 +52,8 @@ class Exchange:
         self.is_draining = False
         self.is_transparent = False
         """Whether the gateway stands before one peer, and cannot be greeted where that peer cannot."""
+        self.joins_lists = True
+        """Whether a list that is on its way serves all who want it; False where a recording was made without."""
         self.is_watching = False
         self.on_notice: Callable[[str], None] | None = None
         self.on_fault: Callable[[Exception], None] | None = None

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.listing import read_page
+from gateway.calls.fetches import Fetches
 from gateway.calls.request import Request
 from gateway.calls.steps import Ask, AskCore, Flow, Settle, run
 from gateway.calls.wants import level_of
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
     from gateway.calls.session import Session
 
-MOST_PAGES = 1000
-"""Pages that are fetched of one peer's list before it is taken for endless."""
-MOST_LIST_BYTES = 32 * 1024 * 1024
-"""Bytes that are kept of one peer's list."""
-ITEM_BYTES = 256
-"""What keeping one item costs beside its own bytes."""
 MOST_ROUNDS = 32
 """Times that a modern peer may answer `input_required` to one call."""
 
@@ -49,6 +43,7 @@ class Flows:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.fetch = Fetches(session).fetch
 
     def initialize(self, request: Request) -> None:
         """Answer `initialize`: one peer's own words, or what several can do together."""
@@ -198,80 +193,12 @@ class Flows:
         session = self._session
         method = request.method
         peers = [seat.peer(session, request) for seat in session.seats.values()]
-        yield from self.fetch(method, peers)
+        yield from self.fetch(method, peers, is_fresh=True)
         items = b",".join(item.listed() for item in session.catalog.items(method))
         result = b'{"%b":[%b]}' % (mcp.LIST_METHODS[method].encode(), items)
         if request.core.era != "modern":
             return result
         return translate.result_to_modern(method, result, jsonrpc.encode(session.exchange.identity))
-
-    def fetch(self, method: str, peers: list[Peer]) -> Flow:
-        """Fetch every page of the peers' lists into the catalogue, peers side by side."""
-        session = self._session
-        yield Settle(peers)
-        cursors: dict[str, str | None] = {}
-        items: dict[str, list[Raw]] = {}
-        sizes: dict[str, int] = {}
-        changes: dict[str, int] = {}
-        seen: dict[str, set[str]] = {}
-        asked = [peer for peer in peers if peer.is_ready and mcp.LIST_CAPABILITY[method] in peer.capabilities]
-        for peer in asked:
-            cursors[peer.name], items[peer.name], seen[peer.name] = None, [], set()
-            sizes[peer.name] = 0
-            changes[peer.name] = session.catalog.changes(peer.name, method)
-        for _ in range(MOST_PAGES):
-            if not asked:
-                break
-            replies = yield Ask([(p, method, _cursor_params(cursors[p.name])) for p in asked])
-            again: list[Peer] = []
-            for peer, reply in zip(asked, replies, strict=True):
-                page = self._page(method, peer, reply)
-                if page is None:
-                    continue
-                found, cursor = page
-                sizes[peer.name] += sum(len(item) + ITEM_BYTES for item in found)
-                if sizes[peer.name] > MOST_LIST_BYTES:
-                    self.notice(
-                        f"{peer.name} lists more than {MOST_LIST_BYTES >> 20} MiB of `{method}`; the list ends there"
-                    )
-                    continue
-                items[peer.name].extend(found)
-                if cursor is not None and self._is_new(method, peer, cursor, seen[peer.name]):
-                    cursors[peer.name] = cursor
-                    again.append(peer)
-            asked = again
-        for peer in asked:
-            self.notice(f"{peer.name} has more than {MOST_PAGES} pages of `{method}`; the list ends there")
-        for name, found in items.items():
-            session.catalog.put(name, method, found, asked_at=changes[name])
-        session.catalog.refresh(method)
-        verdicts, session.catalog.verdicts = session.catalog.verdicts, []
-        for peer_name, tool, verdict in verdicts:
-            facts = {"decision": "held" if verdict.held else "told", "why": verdict.why}
-            facts["fingerprint"] = verdict.fingerprint
-            session.tap.record("policy", "inside", peer=peer_name, name=tool, x=facts)
-        notices, session.catalog.notices = session.catalog.notices, []
-        for notice in notices:
-            self.notice(notice)
-
-    def _is_new(self, method: str, peer: Peer, cursor: str, seen: set[str]) -> bool:
-        if cursor in seen:
-            self.notice(f"{peer.name} gives the cursor {cursor!r} of `{method}` twice; the list ends there")
-            return False
-        seen.add(cursor)
-        return True
-
-    def _page(self, method: str, peer: Peer, reply: Reply) -> tuple[list[Raw], str | None] | None:
-        if not reply.ok:
-            why = reply.fault.message if reply.fault else reply.error.decode(errors="replace")
-            self.notice(f"{peer.name} has not listed `{method}`: {why}")
-            return None
-        try:
-            page = read_page(method, reply.result)
-        except msgspec.DecodeError as fault:
-            self.notice(f"{peer.name} answers `{method}` with something else: {fault}")
-            return None
-        return page.items, page.next_cursor
 
     def notice(self, sentence: str) -> None:
         """Tell people about the catalogue, in the recording and on the gateway's own log."""
@@ -384,10 +311,6 @@ def _cannot(peer: Peer, method: str) -> Fault:
         peer=peer.name,
         jsonrpc=METHOD_NOT_FOUND,
     )
-
-
-def _cursor_params(cursor: str | None) -> bytes:
-    return jsonrpc.encode({"cursor": cursor}) if cursor is not None else b"{}"
 
 
 def _level(request: Request) -> str:

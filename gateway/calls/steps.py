@@ -1,12 +1,13 @@
 """Calls that take several legs, written as generators of steps, and the loop that runs them.
 
-A flow yields what it needs (`Settle`, `Ask`, `AskCore`) and is resumed with the replies when all of them are in.
-Faults come back as values. Owns no protocol: the flows do.
+A flow yields what it needs (`Settle`, `Ask`, `AskCore`, `Wait`) and is resumed with the replies when all of them are
+in. Faults come back as values. Owns no protocol: the flows do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -40,6 +41,8 @@ class Ask(msgspec.Struct):
     """The call that this is a leg of."""
     cause: int | None = None
     """The frame that made the leg necessary."""
+    heard: Callable[[Peer], None] | None = None
+    """Called with each peer that has replied, at once."""
 
 
 class AskCore(msgspec.Struct):
@@ -52,7 +55,14 @@ class AskCore(msgspec.Struct):
     parent: int
 
 
-Step: TypeAlias = Settle | Ask | AskCore
+class Wait(msgspec.Struct):
+    """Wait for what is told by a call. Resumed with an empty list."""
+
+    told: Callable[[Callable[[], None]], None]
+    """Given what to call."""
+
+
+Step: TypeAlias = Settle | Ask | AskCore | Wait
 Flow: TypeAlias = Generator[Step, list[Reply], Any]
 
 
@@ -99,12 +109,13 @@ def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]
             # Twice, as for a call that waits: once to be reached, once to shake hands.
             limit_s = 2 * max(peer.config.start_timeout_s for peer in step.peers)
             gather.limit(session, limit_s, Reply)
+    elif isinstance(step, Wait):
+        step.told(lambda: resume([]))
     elif isinstance(step, Ask):
         gather = _Gather(len(step.requests), resume)
         for index, (peer, method, params) in enumerate(step.requests):
-            call = Call(
-                session, method, params, core=step.core, then=lambda reply, i=index: gather.put(i, reply)
-            )
+            then = partial(_replied, gather, index, peer, step.heard)
+            call = Call(session, method, params, core=step.core, then=then)
             if step.parent is not None:
                 call.op = step.parent.op or step.parent.seq
                 call.parent = step.cause
@@ -128,6 +139,14 @@ def _perform(session: Session, step: Step, resume: Callable[[list[Reply]], None]
             )
         if gather.is_open:
             gather.limit(session, ANSWER_S, lambda: _unanswered(step))
+
+
+def _replied(
+    gather: _Gather, index: int, peer: Peer, heard: Callable[[Peer], None] | None, reply: Reply
+) -> None:
+    if heard is not None:
+        heard(peer)
+    gather.put(index, reply)
 
 
 def _unanswered(step: AskCore) -> Reply:

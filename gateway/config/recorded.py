@@ -47,6 +47,8 @@ class RecordedSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """Folders that lie somewhere else in another run, and where they lay."""
     terminal: bool = False
     """Whether extensions' requests were shown on a terminal of the gateway's own."""
+    joins_lists: bool = False
+    """Whether a list that was on its way was not asked for again."""
     extensions: dict[str, Any] = {}
     """What extensions may do, in which folders, and how their hooks are asked."""
 
@@ -59,6 +61,7 @@ def settings_of(
     *,
     transparent: bool,
     terminal: bool = False,
+    joins_lists: bool = True,
     roots: Mapping[str, str] | None = None,
     host_roots: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -74,6 +77,7 @@ def settings_of(
         peers={name: _changed(peer, usual, OF_PEERS) for name, peer in config.active_peers.items()},
         transparent=transparent,
         terminal=terminal,
+        joins_lists=joins_lists,
         replay=_changed(config.replay, ReplayConfig()),
         roots=dict(roots or {}),
         extensions=extensions,
@@ -121,6 +125,11 @@ def config_of(settings: dict[str, Any], peers: list[str]) -> tuple[Config, bool]
 def has_terminal(settings: Mapping[str, Any]) -> bool:
     """Whether a recording has frames of a terminal in the place of questions to the core."""
     return settings.get("terminal") is True
+
+
+def joins_lists(settings: Mapping[str, Any]) -> bool:
+    """Whether a recording was made by a gateway that asks for no list again while it is on its way."""
+    return settings.get("joins_lists") is True
 
 
 def profiles_of(

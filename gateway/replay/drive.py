@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from gateway.calls.exchange import Exchange
 from gateway.calls.faults import fault_of, transport_of
-from gateway.config.recorded import has_terminal
+from gateway.config.recorded import has_terminal, joins_lists
 from gateway.protocol import hops
 from gateway.replay.clock import VirtualClock
 from gateway.replay.core_seats import CoreSeats
@@ -70,6 +70,7 @@ class Drive:
         version = header.by.rpartition(" ")[2] or "0"
         self._exchange = Exchange(config, self._stage, version=version)
         self._exchange.is_transparent = transparent
+        self._exchange.joins_lists = joins_lists(header.settings)
         self._exchange.on_fault = self.pairing.failed
         # Nothing looks for calls whose time is up: how soon that was done is not known, but what came of it is.
         self._exchange.is_watching = True

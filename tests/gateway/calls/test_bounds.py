@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from gateway.calls import catalog, flows, session
+from gateway.calls import catalog, fetches, session
 from gateway.calls.catalog import MOST_TOLD, Catalog
 from gateway.calls.core_state import MOST_HELD, MOST_HELD_BYTES
 from gateway.calls.suspend import SUSPENDED_S
@@ -105,7 +105,7 @@ def test_a_list_that_always_changes_leaves_no_more_behind_than_so_much(
 
 
 def test_a_list_of_more_bytes_than_are_kept_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows, "MOST_LIST_BYTES", 4096)
+    monkeypatch.setattr(fetches, "MOST_LIST_BYTES", 4096)
     big, small = Service(), Service(tools=["walk"])
     big.lists["tools/list"] = [[{"name": f"t{n}", "description": "d" * 1000}] for n in range(10)]
     desk = Desk({"big": big, "small": small})

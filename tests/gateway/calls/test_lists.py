@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.calls.flows import MOST_PAGES
+from gateway.calls.fetches import MOST_PAGES
 from gateway.config.model import CatalogConfig
 from gateway.config.peer import PeerConfig, ToolsConfig
 from gateway.protocol import mcp
@@ -189,6 +189,103 @@ def test_who_looks_for_a_name_while_another_does_waits_for_it_and_lists_are_fetc
     assert core.gets()["id"] == 3
     assert [message["id"] for message in core.got] == [2, 1]
     assert len(desk.frames("request", way=">peer", method="tools/list")) == 2
+
+
+ORDERS = [
+    pytest.param(("list", "call"), id="the list first"),
+    pytest.param(("call", "list"), id="the call first"),
+    pytest.param(("list", "list", "call", "call"), id="two of each"),
+]
+
+
+def at_once(core: Client, *what: str) -> None:
+    for number, each in enumerate(what, 1):
+        if each == "list":
+            core.asks(TOOLS, id=number)
+        else:
+            core.calls("walk", id=number)
+
+
+@pytest.mark.parametrize("what", ORDERS)
+def test_who_lists_and_calls_at_once_has_each_peer_asked_for_its_list_once(what: tuple[str, ...]) -> None:
+    a, b = Service(), Service()
+    desk = Desk({"a": a, "b": b})
+    core = desk.core()
+    at_once(core, *what)
+    for service, name in ((a, "run"), (b, "walk")):
+        (asked,) = listed_at(service)
+        assert core.hears_nothing
+        service.answers(asked, {"tools": [{"name": name}]})
+    for _ in range(what.count("call")):
+        b.answers(b.gets("tools/call"), text("walked"))
+
+    results = {message["id"]: message["result"] for message in core.got}
+    assert sorted(results) == list(range(1, len(what) + 1))
+    for number, each in enumerate(what, 1):
+        if each == "list":
+            assert [tool["name"] for tool in results[number]["tools"]] == ["run", "walk"]
+        else:
+            assert results[number] == text("walked")
+    assert len(desk.frames("request", way=">peer", method=TOOLS)) == 2
+
+
+def test_who_lists_is_given_no_answer_that_had_come_before_while_others_are_waited_for() -> None:
+    a, b = Service(), Service(tools=["walk"])
+    core = Desk({"a": a, "b": b}).core()
+    core.asks(TOOLS, id=1)
+    b.lists[TOOLS] = [[{"name": "fly"}]]
+    core.asks(TOOLS, id=2)
+    (asked,) = listed_at(a)
+    a.answers(asked, {"tools": []})
+    answers = {message["id"]: message["result"]["tools"] for message in core.got}
+    assert [tool["name"] for tool in answers[2]] == ["fly"]
+
+
+def test_who_calls_waits_for_a_list_on_its_way_whatever_has_come_of_it() -> None:
+    a, b = Service(), Service(tools=["walk"])
+    desk = Desk({"a": a, "b": b})
+    core = desk.core()
+    at_once(core, "list", "call")
+    (asked,) = listed_at(a)
+    a.answers(asked, {"tools": []})
+    assert b.gets("tools/call")["params"]["name"] == "walk"
+    assert len(desk.frames("request", way=">peer", method=TOOLS)) == 2
+
+
+@pytest.mark.parametrize("what", ["changes", "dies"])
+def test_a_list_that_has_changed_or_will_not_come_is_asked_for_anew(what: str) -> None:
+    a, b = Service(), Service(tools=["walk"])
+    desk = Desk({"a": a, "b": b})
+    core = desk.core()
+    core.asks(TOOLS, id=1)
+    (asked,) = listed_at(a)
+    if what == "changes":
+        a.tells("notifications/tools/list_changed")
+    else:
+        a.dies()
+        desk.passes(0.2)
+    core.got.clear()
+    core.asks(TOOLS, id=2)
+    (again,) = listed_at(a)
+    a.answers(again, {"tools": [{"name": "new"}]})
+    assert [tool["name"] for tool in core.gets_result()["tools"]] == ["new", "walk"]
+    if what == "changes":
+        a.answers(asked, {"tools": [{"name": "old"}]})
+        assert core.gets()["id"] == 1
+
+
+def test_the_gateways_own_failing_at_a_list_is_told_to_all_who_wait_for_it() -> None:
+    a, b = Service(), Service(tools=["walk"])
+    desk = Desk({"a": a, "b": b})
+    core = desk.core()
+    faults: list[Exception] = []
+    desk.exchange.on_fault = faults.append
+    core.receiver.session.catalog.put = lambda *_, **__: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    at_once(core, "list", "call", "list")
+    (asked,) = listed_at(a)
+    a.answers(asked, {"tools": []})
+    assert [message["error"]["data"]["reason"] for message in core.got] == ["internal"] * 3
+    assert [type(fault) for fault in faults] == [ZeroDivisionError] * 3
 
 
 def test_a_list_that_changes_while_others_are_awaited_is_fetched_again_for_those_who_came_later() -> None:

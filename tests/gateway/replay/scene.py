@@ -325,7 +325,7 @@ class Scene:
                 name: PeerFacts(dialect="mcp", transport="http" if service.stamped else "stdio")
                 for name, service in self.services.items()
             },
-            settings=settings_of(self.config, transparent=False),
+            settings=settings_of(self.config, transparent=False, joins_lists=self.exchange.joins_lists),
         )
 
     # -- the core ----------------------------------------------------------------------------------------------

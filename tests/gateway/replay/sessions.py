@@ -44,6 +44,8 @@ class Plan:
     steps: tuple[Step, ...]
     lag_ms: int = 0
     """How late timers ring."""
+    joins: bool = True
+    """Whether a list that is on its way serves all who want it, as it did not in earlier recordings."""
 
 
 CORE_STEPS = (
@@ -79,6 +81,7 @@ def plans(
         greets=st.just(True) if greets else st.booleans(),
         steps=steps.map(tuple),
         lag_ms=st.sampled_from((0, 0, 7)),
+        joins=st.booleans(),
     )
 
 
@@ -114,6 +117,7 @@ class Acting:
         config = Config(peers=peers, catalog=CatalogConfig(), extensions=ExtensionsConfig(policy=POLICY))
         self.scene = Scene(config, services, era=plan.era, http=plan.http)
         self.scene.clock.lag = plan.lag_ms * 1_000_000
+        self.scene.exchange.joins_lists = plan.joins
         self.names = names
         self.open: dict[Id, Open] = {}
         self.lane_of: dict[Id, str] = {}

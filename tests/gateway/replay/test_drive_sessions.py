@@ -101,3 +101,35 @@ def test_a_gateway_that_ended_under_its_agent_ends_there_again_though_its_peers_
     assert scene.frames[-1].kind == "exit"
     pairing, _ = driven(scene.header, scene.frames)
     assert_same(pairing, scene.frames)
+
+
+@pytest.mark.parametrize(("joins", "asked"), [(True, 2), (False, 4)])
+def test_a_session_in_which_each_peer_was_asked_for_its_list_twice_is_driven_as_it_was(
+    joins: bool, asked: int
+) -> None:
+    """A core lists twice at once, while both peers hold their tongues."""
+    steps: tuple[Step, ...] = (
+        ("read", 0, 0),
+        ("answer", 0, 0),
+        ("silent", 0, 0),
+        ("silent", 1, 0),
+        ("list", 0, 0),
+        ("list", 0, 0),
+        *(("answer", 0, 0),) * 6,
+    )
+    plan = Plan(
+        "legacy",
+        http=False,
+        peers=(("legacy", False, False), ("legacy", False, False)),
+        pages=1,
+        lanes=0,
+        greets=True,
+        steps=steps,
+        joins=joins,
+    )
+    scene = Acting(plan).play()
+    lists = [frame for frame in scene.frames if frame.way == ">peer" and frame.method == "tools/list"]
+    assert len(lists) == asked
+
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
