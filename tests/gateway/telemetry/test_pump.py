@@ -91,6 +91,44 @@ def test_frames_are_looked_at_later_in_order_with_big_ones_among_them() -> None:
     assert flushes
 
 
+class Quick(Kept):
+    """A handler that is told of every frame by its item."""
+
+    def plain(self, item: Any) -> bool:
+        self.seqs.append(item[0])
+        return True
+
+
+def test_long_bodies_that_wait_are_looked_at_before_they_take_much_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subject, "TICK_S", 3600.0)
+    monkeypatch.setattr(subject, "SOON_BYTES", 4 * BIG_BYTES)
+
+    async def main() -> tuple[list[int], int]:
+        handler, flushes = Quick(), [0]
+        pump = Pump(Plain(), hashed=True, flush=lambda: flushes.append(1))
+        stream = pump.stream(handler)
+        for seq in range(3):
+            put(stream, seq, size=BIG_BYTES)
+        await asyncio.sleep(0)
+        assert handler.seqs == []
+        for seq in range(3, 9):
+            put(stream, seq, size=BIG_BYTES)
+        assert handler.seqs == []
+        async with asyncio.timeout(25):
+            while pump.held:
+                await asyncio.sleep(0)
+        assert flushes == [0]
+        put(stream, 9)
+        await pump.close()
+        put(stream, 10, size=5 * BIG_BYTES)
+        await asyncio.sleep(0)
+        return handler.seqs, pump.failures
+
+    assert asyncio.run(main()) == (list(range(10)), 0)
+
+
 def test_at_the_end_everything_is_looked_at_even_of_sessions_that_did_not_end() -> None:
     async def main() -> Kept:
         handler = Kept()
