@@ -51,6 +51,7 @@ class LineLink(LineOutput):
         "__weakref__",
         "_ending",
         "_eof",
+        "_fits",
         "_framer",
         "_held",
         "_on_end",
@@ -85,6 +86,8 @@ class LineLink(LineOutput):
         self._ending = ending
         self._on_end = on_end
         self._framer = LineFramer(limits.message_bytes)
+        self._fits = limits.message_bytes >= READ_BYTES
+        """Whether a line that was read at once cannot be too long."""
         self.on_eof: Callable[[], bool] | None = None
         """Asked when the other side has sent its last byte but may still read: True keeps the connection open
         until `close`."""
@@ -174,7 +177,7 @@ class LineLink(LineOutput):
             and data[0] > 32
             and NEWLINE not in (line := data[:-1])
             and line[-1] != 13
-            and len(line) <= framer.limit
+            and (self._fits or len(line) <= framer.limit)
         ):
             self._feed(data, more)
             return

@@ -56,15 +56,15 @@ class Call(msgspec.Struct, eq=False):
     """Called with the reply; None sends it straight to the core."""
     peer: Peer | None = None
     peer_id: Id | None = None
+    deadline: int = 0
+    """Nanoseconds of its session's tap; 0 is none."""
+    shape: Shape = "same"
     token: Id | None = None
     """The core's progress token, where it gave one."""
     capabilities: bytes = b""
     """What a core of the modern era can do, as this request of it says."""
     level: str = ""
     """The log level that a request of the modern era asks for."""
-    deadline: int = 0
-    """Nanoseconds of its session's tap; 0 is none."""
-    shape: Shape = "same"
     op: int = 0
     """The operation that it is a leg of: the frame of the first request; 0 where it is alone."""
     parent: int | None = None

@@ -80,15 +80,16 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
         envelope if is_long else None,  # pyright: ignore[reportArgumentType] - a `LongCall`
     )  # fmt: skip
     ours = peer.last_id + 1
-    call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)  # pyright: ignore[reportArgumentType]
-    if plain.is_modern:
+    call = Call(
+        session, "tools/call", params, core, id_, name, seq, None, peer, ours,  # pyright: ignore[reportArgumentType]
+        tap.at + peer.timeout_ns, session.same,
+    )  # fmt: skip
+    if era == "modern":
         _meet(core, plain)
         _say(call, plain)
     if seq < 0:
         core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         return True
-    call.deadline = tap.at + peer.timeout_ns
-    call.shape = session.same
     calls[id_] = peer.pending[ours] = call  # pyright: ignore[reportArgumentType]
     peer.last_id = ours
     peer.calls += 1
@@ -198,7 +199,7 @@ def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth:
 def _send_fresh(session: Session, core: Core, fresh: _Fresh, said: _Said, seq: int) -> None:
     """Enter calls that were recorded from `seq` on, and send them: to each peer in the order in which they came."""
     calls, at = core.open, session.tap.at
-    is_checked = session.results is not None
+    shape = session.same
     by_peer: dict[Peer, list[bytes]] = {}
     last: Peer | None = None
     out: list[bytes] = []
@@ -212,10 +213,7 @@ def _send_fresh(session: Session, core: Core, fresh: _Fresh, said: _Said, seq: i
             out = by_peer.setdefault(peer, [])
             deadline = at + peer.timeout_ns
         ours += 1
-        call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours)
-        call.deadline = deadline
-        if is_checked:
-            call.shape = "checked"
+        call = Call(session, "tools/call", params, core, id_, name, seq, None, peer, ours, deadline, shape)
         calls[id_] = pending[ours] = call
         seq += 1
         out.append(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
