@@ -31,33 +31,41 @@ class VirtualClock:
         self.now = 0
         self._timers: list[tuple[int, int, VirtualTimer]] = []
         self._order = count()
-        self._ringing: int | None = None
-        """When the timer was due that is being called."""
+        self._set: list[tuple[VirtualTimer, int]] | None = None
+        """What the timer that is being called has set, and for how long; None while none is."""
 
     def later(self, delay_ns: int, call: Callable[[], None]) -> VirtualTimer:
-        """Have `call` called `delay_ns` from now, once somebody asks for it.
-
-        A timer is called late here, where nothing else has shown meanwhile: what it sets is counted from when it was
-        due, as what it set when it was recorded.
-        """
-        begun = self.now if self._ringing is None else self._ringing
-        timer = VirtualTimer(begun + delay_ns, call)
-        heapq.heappush(self._timers, (timer.due, next(self._order), timer))
+        """Have `call` called `delay_ns` from now, once somebody asks for it."""
+        timer = VirtualTimer(self.now + delay_ns, call)
+        if self._set is None:
+            self._push(timer)
+        else:
+            self._set.append((timer, delay_ns))
         return timer
+
+    def _push(self, timer: VirtualTimer) -> None:
+        heapq.heappush(self._timers, (timer.due, next(self._order), timer))
 
     def at(self, now: int) -> None:
         """It is this late now; never earlier than before."""
         self.now = max(self.now, now)
 
-    def fire(self, *, until: int) -> bool:
-        """Call the next timer that is due by `until`; return whether there was one."""
+    def fire(self, *, until: int, shown: Callable[[], int] = lambda: 0) -> bool:
+        """Call the next timer that is due by `until`; return whether there was one.
+
+        `shown` counts what has come of the session. A timer of which something came was called now, however late; one
+        of which nothing came was called when it was due, and what it has set is counted from there.
+        """
         while self._timers and self._timers[0][0] <= until:
             due, _, timer = heapq.heappop(self._timers)
             if timer.call is not None:
-                self._ringing = due
+                before, self._set = shown(), []
                 try:
                     timer.call()
                 finally:
-                    self._ringing = None
+                    made, self._set = self._set, None
+                    for each, delay in made:
+                        each.due = (due if shown() == before else self.now) + delay
+                        self._push(each)
                 return True
         return False

@@ -277,9 +277,8 @@ class Drive:
     def _end(self, frame: Frame) -> None:
         x = frame.x or {}
         if x.get("asked"):
-            peer = next(
-                (one for one in self._exchange.peers_named(frame.peer or "") if one.link is not None), None
-            )
+            # The session that had it ended may be over.
+            peer = self._opened.get((frame.peer or "", frame.life)) or self._peer_of(frame)
             if peer is not None and peer.state == "stopped":
                 peer.closed(None)
             return
@@ -339,7 +338,7 @@ class Drive:
             for _ in range(TIMERS_PER_FRAME):
                 if self.pairing.is_paired(frame.seq):
                     return
-                if not self._clock.fire(until=until):
+                if not self._clock.fire(until=until, shown=lambda: self.pairing.paired):
                     break
         if frame.seq > self._last_said and not self.pairing.is_paired(frame.seq):
             # Nobody says anything any more, and it does not come of time either: the gateway has ended.

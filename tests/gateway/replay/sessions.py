@@ -558,6 +558,10 @@ class Acting:
     def do_long(self, a: int, b: int) -> None:
         self.scene.passes((0.04, 0.3, 4.0, 8.0, 21.0, 35.0, 0.04, 65.0)[b])
 
+    def do_lag(self, a: int, b: int) -> None:
+        """Timers ring so late from here on: the machine has other things to do."""
+        self.scene.clock.lag = b * 50_000_000
+
     def do_longer(self, a: int, b: int) -> None:
         if b == 0:
             self.scene.passes(700)

@@ -125,6 +125,31 @@ def test_calls_whose_extension_dies_are_refused_by_one_that_was_given_up_in_the_
     assert_same(pairing, scene.frames)
 
 
+def test_a_hook_that_was_asked_late_since_the_one_before_was_is_late_in_time_again() -> None:
+    """A busy gateway sees late that the first has not answered; the second has its whole time."""
+    steps: list[Step] = [("call", 0, 2), ("answer", 0, 0), ("lag", 0, 3), ("late", 0, 0), ("lag", 0, 0)]
+    steps += [("long", 0, 0)] * 5
+    steps += [("call", 0, 2), ("ask", 0, 0), ("long", 0, 0), ("late", 0, 1)]
+    plan = Plan(
+        "modern",
+        http=False,
+        peers=(("legacy", False, False), ("legacy", False, False), ("legacy", False, False)),
+        pages=1,
+        lanes=0,
+        greets=True,
+        steps=tuple(steps),
+    )
+    hooks = (("tool_result",), ("tool_result",))
+    scene = HookedActing(HookedPlan(PiPlan(plan, (True, True, False)), hooks)).play()
+    first, second = (frame for frame in scene.frames if frame.kind == "timeout")
+    put = next(frame for frame in scene.frames if b"input_required" in bytes(frame.body))
+    assert (first.peer, second.peer) == ("p0", "p1")
+    assert second.at - 150_000_000 < put.at < second.at
+
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
 def test_another_decision_than_the_recorded_one_is_told() -> None:
     steps = (("call", 0, 0), ("hook", 0, 2), ("answer", 0, 0))
     plan = Plan(

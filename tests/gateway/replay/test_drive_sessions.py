@@ -12,6 +12,7 @@ from recordings.frame import Frame
 from recordings.header import Header
 from recordings.views import inline_body
 from tests.gateway.replay.sessions import CALM, STORMS, Acting, Plan, Step, plans
+from transports.base import TransportError
 
 
 def driven(header: Header, frames: list[Frame]) -> tuple[Pairing, list[Frame]]:
@@ -99,6 +100,24 @@ def test_a_gateway_that_ended_under_its_agent_ends_there_again_though_its_peers_
     acting._end = ends_first  # pyright: ignore[reportPrivateUsage]
     scene = acting.play()
     assert scene.frames[-1].kind == "exit"
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
+def test_a_peer_that_is_seen_to_have_gone_after_its_session_has_ended_has_gone_again() -> None:
+    acting = Acting(of_modern_core(("call", 0, 0)))
+    [service] = acting.scene.services.values()
+    end = acting._end  # pyright: ignore[reportPrivateUsage]
+
+    def ends_first() -> None:
+        [wire] = service.wires
+        wire.peer.note("exit", {"signal": "SIGKILL"})
+        end()
+        wire.peer.closed(TransportError("exited", "the server was ended by SIGKILL"))
+
+    acting._end = ends_first  # pyright: ignore[reportPrivateUsage]
+    scene = acting.play()
+    assert (scene.frames[-1].kind, scene.frames[-1].x) == ("close", {"asked": True})
     pairing, _ = driven(scene.header, scene.frames)
     assert_same(pairing, scene.frames)
 
