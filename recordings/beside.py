@@ -94,13 +94,21 @@ class HeaderFile:
     """The header as it is, and its file, which follows."""
 
     def __init__(self, directory: int, header: Header) -> None:
-        """Write it. Raises `OSError`."""
+        """Write it, and leave it to `settle` to bring it onto the disk. Raises `OSError`."""
         self._directory = directory
         self._lock = threading.Lock()
         self.header = header
         self.waits = False
         """Whether the file is behind."""
-        files.replace(directory, files.HEADER, encode_header(header))
+        self._is_settled = False
+        files.replace(directory, files.HEADER, encode_header(header), synced=False)
+
+    def settle(self) -> None:
+        """Have it on the disk, with the names of what lies beside it. Raises `OSError`. What is written later is."""
+        with self._lock:
+            if not self._is_settled:
+                files.settle(self._directory, files.HEADER)
+                self._is_settled = True
 
     def change(self, **changes: Any) -> None:
         """Change fields; the file follows with the next `write`."""
@@ -113,6 +121,7 @@ class HeaderFile:
             self.waits = False
             try:
                 files.replace(self._directory, files.HEADER, encode_header(self.header))
+                self._is_settled = True
             except OSError:
                 self.waits = True
 

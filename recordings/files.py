@@ -106,15 +106,20 @@ def write_whole(fd: int, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def replacing(directory: int, name: str) -> Generator[int]:
-    """A descriptor whose bytes become the file `name` at once, on disk, when the block ends without error."""
+def replacing(directory: int, name: str, *, synced: bool = True) -> Generator[int]:
+    """A descriptor whose bytes become the file `name` at once when the block ends without error.
+
+    On disk, too, unless not `synced`.
+    """
     temporary = f".{name}.{os.urandom(4).hex()}"
     fd = create(directory, temporary)
     try:
         yield fd
-        os.fsync(fd)
+        if synced:
+            os.fsync(fd)
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        os.fsync(directory)
+        if synced:
+            os.fsync(directory)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=directory)
@@ -152,10 +157,20 @@ def _exchanged(one: Path, other: Path) -> bool:
     )
 
 
-def replace(directory: int, name: str, data: bytes) -> None:
-    """Give a file new bytes, all or none of them."""
-    with replacing(directory, name) as fd:
+def replace(directory: int, name: str, data: bytes, *, synced: bool = True) -> None:
+    """Give a file new bytes, all or none of them; without `synced`, that is so unless the power fails."""
+    with replacing(directory, name, synced=synced) as fd:
         write_whole(fd, data)
+
+
+def settle(directory: int, name: str) -> None:
+    """Bring a file and the names of its directory onto the disk. Raises `OSError`."""
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.fsync(directory)
 
 
 def reserve(directory: int, size: int) -> int | None:

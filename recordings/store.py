@@ -88,7 +88,6 @@ class Recorder(QuickAppending):
             self._blobs = Blobs(self._directory, write)
             if not self._reserve.take():
                 raise WriteRefusedError("the recording cannot be written: the disk is full")
-            os.fsync(self._directory)
         except OSError as error:
             self._release_all()
             raise WriteRefusedError(f"the recording cannot be written: {error.strerror}") from error
@@ -132,6 +131,8 @@ class Recorder(QuickAppending):
         if self._head.waits:
             self._head.write()
         try:
+            # Before the first frame: without it they are no recording. Nobody waits for it at a start.
+            self._head.settle()
             self._blobs.sync(blobs)
             files.sync(self._fd)
         except OSError as error:
@@ -188,6 +189,8 @@ class Recorder(QuickAppending):
         self._reserve.release()
         if self._head.header.incomplete or self._head.waits:
             self._head.write()
+        with contextlib.suppress(OSError):
+            self._head.settle()
 
     def _release_all(self) -> None:
         self._reserve.release()

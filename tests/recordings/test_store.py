@@ -23,6 +23,7 @@ from recordings.errors import (
     NewerFormatError,
     NotARecordingError,
     RecordingError,
+    WriteRefusedError,
 )
 from recordings.frame import BLOB_BYTES
 from recordings.header import Header, Parent, PeerFacts
@@ -174,6 +175,61 @@ def test_a_thread_with_nothing_to_sync_sleeps() -> None:
     assert not done.acquire(blocking=False)
     syncer.stop()
     assert not thread.is_alive()
+
+
+def noted_syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is brought onto the disk from now on, in order."""
+    names: list[str] = []
+    for owner, name in ((os, "fsync"), (files, "_sync_data")):
+        before = getattr(owner, name)
+
+        def note(fd: int, before: Any = before) -> None:
+            before(fd)
+            names.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+
+        monkeypatch.setattr(owner, name, note)
+    return names
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux tells the name of a descriptor")
+def test_a_new_recording_is_on_the_disk_before_its_first_frame_and_waits_for_nothing_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = noted_syncs(monkeypatch)
+    with Recorder(tmp_path / "r", durability="barrier", group_s=60) as recorder:
+        recorder.append(frame(0))
+        assert synced == []
+        recorder.barrier()
+        assert synced == ["recording.json", "r", "frames.jsonl"]
+        recorder.append(frame(1))
+        recorder.barrier()
+        assert synced == ["recording.json", "r", "frames.jsonl", "frames.jsonl"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux tells the name of a descriptor")
+def test_a_recording_that_nobody_syncs_is_on_the_disk_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = noted_syncs(monkeypatch)
+    Recorder(tmp_path / "r", durability="os").close()
+
+    assert synced == ["recording.json", "r"]
+
+
+def test_frames_of_a_recording_whose_header_cannot_be_brought_onto_the_disk_are_not_there_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with Recorder(tmp_path / "r", durability="barrier", group_s=60) as recorder:
+        recorder.append(frame(0))
+        monkeypatch.setattr(os, "fsync", fails)
+        with pytest.raises(WriteRefusedError):
+            recorder.barrier()
+        monkeypatch.undo()
+        with pytest.raises(WriteRefusedError):
+            recorder.append(frame(1))
 
 
 def test_an_fsync_error_refuses_all_that_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
