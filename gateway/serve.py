@@ -44,33 +44,32 @@ if TYPE_CHECKING:
     from gateway.telemetry.hub import Telemetry
     from recordings.script import Source
 
+    class MakeWorld(Protocol):
+        """How the world of a gateway is made: the real one, or one whose peers are recordings."""
+
+        def __call__(self, config: Config, *, record_dir: Path | None, exact_dir: bool = False) -> World:
+            """Return it."""
+            ...
+
+    class Listener(Protocol):
+        """What every listener offers."""
+
+        @property
+        def address(self) -> str:
+            """Where it can be reached."""
+            ...
+
+        async def start(self) -> None:
+            """Begin to listen."""
+            ...
+
+        async def stop(self) -> None:
+            """Stop listening and close what is open."""
+            ...
+
+
 DRAIN_S = 10.0
 """How long calls in flight may take once the gateway is told to end."""
-
-
-class MakeWorld(Protocol):
-    """How the world of a gateway is made: the real one, or one whose peers are recordings."""
-
-    def __call__(self, config: Config, *, record_dir: Path | None, exact_dir: bool = False) -> World:
-        """Return it."""
-        ...
-
-
-class Listener(Protocol):
-    """What every listener offers."""
-
-    @property
-    def address(self) -> str:
-        """Where it can be reached."""
-        ...
-
-    async def start(self) -> None:
-        """Begin to listen."""
-        ...
-
-    async def stop(self) -> None:
-        """Stop listening and close what is open."""
-        ...
 
 
 class Gateway:

@@ -16,21 +16,21 @@ from recordings.segment import digest_of
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    class Searches(Protocol):
+        """What is asked of a redactor."""
+
+        @property
+        def generation(self) -> int:
+            """Changes whenever there is more that is a secret."""
+            ...
+
+        def suspects(self, data: bytes) -> bool:
+            """Whether these bytes may hold a secret."""
+            ...
+
+
 LEAST_BYTES = 256 * 1024
 """A shorter body is hashed and searched in less time than it takes to wait for a thread, half a millisecond at most."""
-
-
-class Searches(Protocol):
-    """What is asked of a redactor."""
-
-    @property
-    def generation(self) -> int:
-        """Changes whenever there is more that is a secret."""
-        ...
-
-    def suspects(self, data: bytes) -> bool:
-        """Whether these bytes may hold a secret."""
-        ...
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):

@@ -33,7 +33,6 @@ from recordings.patterns import (
     prefilter,
     value_of,
 )
-from recordings.scanner import halt, scanner
 from recordings.tokens import (
     A_SCALAR,
     A_STRING,
@@ -76,6 +75,8 @@ class Redactor:
     Redacting twice is redacting once.
     """
 
+    _glances = False
+
     def __init__(
         self,
         key: bytes,
@@ -84,15 +85,13 @@ class Redactor:
         keys: Iterable[str] = (),
         patterns: Iterable[str] = (),
         allow_keys: Iterable[str] = (),
-        glances: bool = False,
     ) -> None:
         """Take the rules of a project besides the built-in ones: names, patterns of values, harmless names.
 
         The first group of a pattern is the secret, or all of it where it has none; `patterns.pattern_fault` says
-        which can be used. With `glances`, RE2 is loaded when bytes have to be looked at closely, or by `look_closely`.
+        which can be used.
         """
         self._key = key
-        self._glances = glances
         self._names = Names(keys, allow_keys)
         self._known: dict[bytes, bytes] = {}
         self._loose: dict[bytes, tuple[Pattern, bytes]] = {}
@@ -168,6 +167,8 @@ class Redactor:
         if self._quickened == generation:
             return
         self._quickened = generation
+        from recordings.scanner import halt, scanner
+
         scan = scanner(self._scanned, compiled)
         if scan is None:
             return
@@ -490,3 +491,9 @@ class Redactor:
         if self._literal is not None and self._literal.search(number):
             return True
         return any(match.group() for pattern in self._own for match in pattern.finditer(number))
+
+
+class GlancingRedactor(Redactor):
+    """One that loads RE2 when bytes have to be looked at closely, or by `look_closely`: for who is waited for."""
+
+    _glances = True

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+if TYPE_CHECKING:
 
-class Flushable(Protocol):
-    """A link with something to write."""
+    class Flushable(Protocol):
+        """A link with something to write."""
 
-    def flush(self) -> None:
-        """Write what has been collected. Does not raise."""
-        ...
+        def flush(self) -> None:
+            """Write what has been collected. Does not raise."""
+            ...
 
 
 class Turn:

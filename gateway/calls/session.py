@@ -35,7 +35,6 @@ from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import Fault, Outcome, unrecorded
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Hello, Id, Link, Origin, TransportError
-from transports.http_headers import says
 
 if TYPE_CHECKING:
     from gateway.calls.exchange import Exchange
@@ -348,6 +347,9 @@ class Session:
             call.level = meta.log_level
             call.capabilities = meta.capabilities
         if request.origin is not None and request.origin.headers:
+            # Whoever has headers has loaded it.
+            from transports.http_headers import says
+
             call.headers = tuple(header for header in request.origin.headers if says(header[0]))
         core.open[request.id] = request.call = call
         return call

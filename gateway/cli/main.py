@@ -21,6 +21,12 @@ from gateway.cli.output import BAD_INPUT, INTERRUPTED, WRONG_USE, CliError, tell
 if TYPE_CHECKING:
     import typer
 
+    class _Family(Protocol):
+        def register(self, app: object) -> None: ...
+
+        def quick(self, arguments: Sequence[str]) -> Work | None: ...
+
+
 FAMILIES = (
     "demo",
     "run",
@@ -56,12 +62,6 @@ _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 Work = Callable[[], int]
 
 
-class _Family(Protocol):
-    def register(self, app: object) -> None: ...
-
-    def quick(self, arguments: Sequence[str]) -> Work | None: ...
-
-
 def main() -> int:
     """Run this process's command line; return 0 done, 1 no, 2 wrong use or 3 bad input."""
     arguments = sys.argv[1:]
@@ -81,7 +81,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _family(name: str) -> _Family:
-    return cast(_Family, import_module(_module(name)))
+    return cast("_Family", import_module(_module(name)))
 
 
 def _module(name: str) -> str:

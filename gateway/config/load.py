@@ -14,7 +14,6 @@ from typing import cast
 import msgspec
 
 from gateway.config.checks import HEADER_NAME, check
-from gateway.config.clients import from_client, peers_at
 from gateway.config.mistakes import ConfigError, Mistake, Report
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
@@ -170,6 +169,7 @@ def _toml_document(text: str, report: Report) -> Table:
 def _client_document(text: str, report: Report) -> Table:
     import json
 
+    from gateway.config.clients import from_client, peers_at
     from gateway.config.lines import json_lines, plain_json
 
     plain = plain_json(text)

@@ -19,7 +19,6 @@ from gateway.calls.peer_state import Peer
 from gateway.calls.restart import RestartMachine, RestartPolicy
 from gateway.protocol.errors import Fault
 from gateway.runtime.bounds import link_limits
-from gateway.runtime.dialing import dial
 from gateway.runtime.spawning import spec_of
 from gateway.runtime.stderr import StderrLine
 from gateway.runtime.supervisor import Exit, PeerProcess, last_words
@@ -204,6 +203,9 @@ class Connection:
         )
         if config.kind == "stdio":
             return await self._spawn(life, limits)
+        # For who has peers that are no processes.
+        from gateway.runtime.dialing import dial
+
         return await dial(self._world, self._peer.name, config, life, limits)
 
     async def _spawn(self, life: Life, limits: Limits) -> Link:

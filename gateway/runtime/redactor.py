@@ -11,7 +11,7 @@ from pathlib import Path
 from gateway.config.model import Config
 from recordings.errors import RecordingError
 from recordings.files import secret_key
-from recordings.redaction import Redactor
+from recordings.redaction import GlancingRedactor, Redactor
 
 
 def make_redactor(config: Config, state: Path) -> Redactor:
@@ -25,11 +25,10 @@ def make_redactor(config: Config, state: Path) -> Redactor:
     except (OSError, RecordingError):
         key = os.urandom(32)
     rules = config.record.redact
-    return Redactor(
+    return GlancingRedactor(
         key,
         known=config.secret_values(),
         keys=rules.keys,
         patterns=rules.patterns,
         allow_keys=rules.allow_keys,
-        glances=True,
     )

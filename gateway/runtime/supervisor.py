@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +23,25 @@ from gateway.runtime.keeping import Begun, Launch, begin, keeper_works, start_ke
 from gateway.runtime.processes import Owner, read_stat
 from gateway.runtime.spawning import PeerSpec, ProcessLimits, explain, find_program
 from gateway.runtime.stderr import StderrLine, StderrTap
-from gateway.runtime.tether import KEEPER_START_S, BareTether, KeptTether, Tether
+from gateway.runtime.tether import KEEPER_START_S, BareTether, KeptTether
+
+if TYPE_CHECKING:
+    from gateway.runtime.tether import Tether
+
+    class PeerListener(Protocol):
+        """What a peer's process tells. Calls come on the event loop and do not block."""
+
+        def stderr(self, line: StderrLine) -> None:
+            """One line, at most fifty a second. Lines of what it started may follow `exited`."""
+            ...
+
+        def exited(self, how: Exit) -> None:
+            """The process itself ended; asked or not. Once, and for a quick one even before `start` returns.
+
+            What it wrote to stdout is still in the pipe.
+            """
+            ...
+
 
 LINGER_S = 0.5
 """What others of the tree get after the peer itself ended, before SIGTERM, and again before SIGKILL."""
@@ -64,21 +82,6 @@ def last_words(tail: bytes, lines: int = 5, size: int = 2048) -> str:
         "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
         for line in text.splitlines()[-lines:]
     )
-
-
-class PeerListener(Protocol):
-    """What a peer's process tells. Calls come on the event loop and do not block."""
-
-    def stderr(self, line: StderrLine) -> None:
-        """One line, at most fifty a second. Lines of what it started may follow `exited`."""
-        ...
-
-    def exited(self, how: Exit) -> None:
-        """The process itself ended; asked or not. Once, and for a quick one even before `start` returns.
-
-        What it wrote to stdout is still in the pipe.
-        """
-        ...
 
 
 class StopReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,50 +15,51 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.runtime.keeping import Kept, Launch
 from gateway.runtime.processes import ProcessId, living, read_stat, send_signal, tree
 from gateway.runtime.spawning import ProcessLimits
+
+if TYPE_CHECKING:
+
+    class TetherEvents(Protocol):
+        """What a tether tells. Calls come on the event loop."""
+
+        def ended(self, code: int | None, cpu_ms: int, max_rss_kb: int) -> None:
+            """The process itself ended: exit code, or negative signal number; None where nobody saw it. Once."""
+            ...
+
+        def over_limit(self, limit: str) -> None:
+            """The tree went over a limit and is being ended."""
+            ...
+
+        def tree_gone(self, left: tuple[int, ...]) -> None:
+            """Nothing of its tree is left, but for the pids in `left`. Once, last."""
+            ...
+
+    class Tether(Protocol):
+        """A hold on one process and its tree."""
+
+        @property
+        def pid(self) -> int:
+            """The process's own pid, also of its process group; 0 before it has started."""
+            ...
+
+        def terminate(self) -> None:
+            """SIGTERM to the process group."""
+            ...
+
+        def kill(self) -> None:
+            """SIGKILL to the whole tree, until it is gone."""
+            ...
+
 
 KEEPER_START_S = 10.0
 RETRY_S = 0.01
 GIVE_UP_S = 10.0
 POLL_S = 0.1
 """How often a process is looked at where the system has no pidfd."""
-
-
-class TetherEvents(Protocol):
-    """What a tether tells. Calls come on the event loop."""
-
-    def ended(self, code: int | None, cpu_ms: int, max_rss_kb: int) -> None:
-        """The process itself ended: exit code, or negative signal number; None where nobody saw it. Once."""
-        ...
-
-    def over_limit(self, limit: str) -> None:
-        """The tree went over a limit and is being ended."""
-        ...
-
-    def tree_gone(self, left: tuple[int, ...]) -> None:
-        """Nothing of its tree is left, but for the pids in `left`. Once, last."""
-        ...
-
-
-class Tether(Protocol):
-    """A hold on one process and its tree."""
-
-    @property
-    def pid(self) -> int:
-        """The process's own pid, also of its process group; 0 before it has started."""
-        ...
-
-    def terminate(self) -> None:
-        """SIGTERM to the process group."""
-        ...
-
-    def kill(self) -> None:
-        """SIGKILL to the whole tree, until it is gone."""
-        ...
 
 
 class _Ending:

@@ -16,7 +16,7 @@ from recordings.glance import LONGEST, MOST_GLANCES, Glances, Look, may_tell
 from recordings.linear import any_of, escaped
 from recordings.names import STEMS
 from recordings.patterns import SHAPES, prefilter
-from recordings.redaction import Redactor
+from recordings.redaction import GlancingRedactor, Redactor
 from tests.recordings.recording_kit import SECRET_KEY
 
 TELLING = (*(shape.pattern for shape in SHAPES), *prefilter(STEMS))
@@ -53,7 +53,7 @@ def test_what_re2_finds_anything_in_is_never_passed_over(text: bytes) -> None:
 def test_a_redactor_that_glances_suspects_and_redacts_as_one_that_does_not(
     several: list[bytes], before: int
 ) -> None:
-    glancing = Redactor(SECRET_KEY, known=KNOWN, glances=True)
+    glancing = GlancingRedactor(SECRET_KEY, known=KNOWN)
     looking = Redactor(SECRET_KEY, known=KNOWN)
     for _ in range(before):
         assert not glancing.hints(b"nothing")
@@ -108,7 +108,7 @@ def test_the_look_by_patterns_is_made_for_long_bytes() -> None:
 
 
 def test_what_is_learnt_after_the_first_glance_is_found_by_the_next() -> None:
-    redactor = Redactor(SECRET_KEY, glances=True)
+    redactor = GlancingRedactor(SECRET_KEY)
     assert redactor.hints(b"a later one") is None
     redactor.know(["a later one"])
 
@@ -116,7 +116,7 @@ def test_what_is_learnt_after_the_first_glance_is_found_by_the_next() -> None:
 
 
 def test_who_looks_closely_has_the_look_by_patterns_itself() -> None:
-    redactor = Redactor(SECRET_KEY, glances=True)
+    redactor = GlancingRedactor(SECRET_KEY)
     assert isinstance(redactor.hints, Glances)
     redactor.look_closely()
 
@@ -130,7 +130,7 @@ def test_who_looks_closely_has_the_look_by_patterns_itself() -> None:
     "rules", [{"keys": ["badge"]}, {"patterns": ["EMP-[A-Z]{3}"]}, {"known": ['quo"te\\back/slash']}]
 )
 def test_rules_that_a_word_does_not_tell_of_are_never_glanced_at(rules: dict[str, list[str]]) -> None:
-    redactor = Redactor(SECRET_KEY, glances=True, **rules)
+    redactor = GlancingRedactor(SECRET_KEY, **rules)
     assert not isinstance(redactor.hints, Glances)
 
 
@@ -143,8 +143,8 @@ def test_bytes_are_escaped_as_re2_escapes_them(literal: bytes) -> None:
 
 def test_bytes_without_a_word_are_looked_at_without_loading_re2() -> None:
     program = (
-        "import sys; from recordings.redaction import Redactor\n"
-        "redactor = Redactor(bytes(32), known=['hunter2-hunter2'], glances=True)\n"
+        "import sys; from recordings.redaction import GlancingRedactor\n"
+        "redactor = GlancingRedactor(bytes(32), known=['hunter2-hunter2'])\n"
         'assert redactor.body(b\'{"text":"nothing"}\') == b\'{"text":"nothing"}\'\n'
         "assert 're2' not in sys.modules\n"
         'assert redactor.body(b\'{"text":"hunter2-hunter2"}\') != b\'{"text":"hunter2-hunter2"}\'\n'

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recordings import redaction, scanner, scanning
+from recordings import scanner, scanning
 from recordings.appending import QUICK_FROM_BYTES
 from recordings.names import STEMS
 from recordings.patterns import SHAPES, prefilter
@@ -157,14 +157,14 @@ def test_one_that_was_made_while_a_secret_was_learnt_does_not_overlook_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     each = Redactor(SECRET_KEY)
-    made = redaction.scanner
+    made = scanner.scanner
 
     def meanwhile(patterns: tuple[bytes, ...], _: object) -> scanner.Scan | None:
         found = made(patterns)
         each.know(["later-secret"])
         return found
 
-    monkeypatch.setattr(redaction, "scanner", meanwhile)
+    monkeypatch.setattr(scanner, "scanner", meanwhile)
     each.quicken()
     assert each.hints(b"a later-secret")
 
@@ -181,7 +181,7 @@ def test_a_look_that_fails_leaves_the_answer_to_re2(monkeypatch: pytest.MonkeyPa
     def fails(*_: object) -> None:
         raise RuntimeError("in use by another thread")
 
-    monkeypatch.setattr(redaction, "scanner", lambda *_: fails)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(scanner, "scanner", lambda *_: fails)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     each = Redactor(SECRET_KEY)
     each.quicken()
     assert each.hints(b'{"password":"x"}')
@@ -300,7 +300,7 @@ def test_one_thread_looks_at_a_time_and_another_has_to_ask_re2(monkeypatch: pyte
             assert each.hints(b'{"password":"x"}'), "and is told by RE2, since nobody is let in here"
             assert not each.hints(b"nothing")
 
-    monkeypatch.setattr(redaction, "scanner", lambda *_: scan)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(scanner, "scanner", lambda *_: scan)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     each.quicken()
     assert not each.hints(b"first")
     assert not each.hints(b"second")
