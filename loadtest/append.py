@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from loadtest.arguments import at_least_one
 from recordings.frame import Frame
 from recordings.redaction import Redactor
 from recordings.store import Durability, Recorder
@@ -93,14 +94,14 @@ def prefilter_us(redactor: Redactor, body: bytes) -> float:
 def main() -> int:
     """Run the benchmark and print what was measured; return 1 where the goal is missed and `--check` was given."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--frames", type=int, default=40_000, help="frames a round")
-    parser.add_argument("--bytes", type=int, default=1024, help="bytes a body")
+    parser.add_argument("--frames", type=at_least_one, default=40_000, help="frames a round")
+    parser.add_argument("--bytes", type=at_least_one, default=1024, help="bytes a body")
     parser.add_argument(
         "--dir", type=Path, default=None, help="where to write; a temporary directory by default"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--goal", type=int, default=GOAL, help="frames a second that are wanted under `group`"
+        "--goal", type=at_least_one, default=GOAL, help="frames a second that are wanted under `group`"
     )
     parser.add_argument("--check", action="store_true", help="exit with 1 where the goal is missed")
     options = parser.parse_args()

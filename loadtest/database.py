@@ -23,6 +23,7 @@ from mcp import Client
 from rich.console import Console
 from rich.table import Table
 
+from loadtest.arguments import at_least_one
 from tests import debian
 from tests.adapters.database.wide import LONG, ROWS, Wide, wide
 from tests.adapters.kit_client import connected, data
@@ -133,8 +134,8 @@ def main() -> int:
     """Measure, print; with `--check` 1 where a cancellation takes too long."""
     parser = argparse.ArgumentParser(prog="loadtest.database", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--engine", action="append", choices=list(ROWS), help="only this one; several times")
-    parser.add_argument("--tables", type=int, default=3000)
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--tables", type=at_least_one, default=3000)
+    parser.add_argument("--rows", type=at_least_one, default=100_000)
     parser.add_argument(
         "--check", action="store_true", help=f"fail where a cancellation takes over {GOAL_MS:g} ms"
     )

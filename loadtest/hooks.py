@@ -38,6 +38,7 @@ from gateway.protocol import jsonrpc
 from gateway.replay.clock import VirtualClock
 from gateway.replay.stage import Nowhere, Stage
 from gateway.replay.staged_calls import StagedCalls
+from loadtest.arguments import at_least_one
 from loadtest.hotpath import Counts
 from transports.base import Hello
 
@@ -244,8 +245,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--no-processes", action="store_true", help="leave the real gateway out")
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--calls", type=int, default=300)
+    parser.add_argument("--rounds", type=at_least_one, default=10)
+    parser.add_argument("--calls", type=at_least_one, default=300)
     options = parser.parse_args()
     figures = {
         "folding": {count: folding(count) for count in COUNTS},

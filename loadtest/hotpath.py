@@ -22,6 +22,7 @@ from unittest import mock
 
 from gateway.bench.client import call_of, request
 from gateway.protocol.mcp import Era
+from loadtest.arguments import at_least_one, count
 from loadtest.hotpath_replay import ReplayRig, record
 from loadtest.hotpath_rig import META, Rig
 from recordings import appending, segment
@@ -30,6 +31,8 @@ from recordings.gate import Strength
 ROOT = Path(__file__).parents[1]
 OURS = tuple(str(ROOT / name) for name in ("gateway", "transports", "recordings"))
 WARM_UP = 128
+PIPE_BYTES = 65536
+"""What comes in one piece has to fit, or whoever puts it there waits for ever."""
 RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
 ASKED = "tool_call"
 ANSWER = b'{"id":"g%d","version":"1.0","type":"event_hook","payload":{"event":"tool_call","data":%b}}\n'
@@ -116,7 +119,7 @@ async def counted(
         await rig.greet()
         for _ in range(1, life):
             await rig.revive()
-        warm_up = WARM_UP - WARM_UP % in_flight
+        warm_up = max(WARM_UP - WARM_UP % in_flight, in_flight)
         for first in range(1, warm_up + calls + 1, in_flight):
             numbers = range(first, first + in_flight)
             asked = b"".join(request(number, inner[number % len(inner)]) + b"\n" for number in numbers)
@@ -188,12 +191,14 @@ async def counted_again(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=300, help="bytes of a request and of an answer")
-    parser.add_argument("--in-flight", type=int, default=1, help="calls that come in one piece")
-    parser.add_argument("--calls", type=int, default=256, help="calls that are counted")
-    parser.add_argument("--most", type=int, default=25, help="functions that are shown")
-    parser.add_argument("--asked", type=int, default=0, help="extensions that are asked about every call")
-    parser.add_argument("--past", type=int, default=0, help="extensions that have a hook for something else")
+    parser.add_argument("--size", type=at_least_one, default=300, help="bytes of a request and of an answer")
+    parser.add_argument("--in-flight", type=at_least_one, default=1, help="calls that come in one piece")
+    parser.add_argument("--calls", type=at_least_one, default=256, help="calls that are counted")
+    parser.add_argument("--most", type=at_least_one, default=25, help="functions that are shown")
+    parser.add_argument("--asked", type=count, default=0, help="extensions that are asked about every call")
+    parser.add_argument(
+        "--past", type=count, default=0, help="extensions that have a hook for something else"
+    )
     parser.add_argument("--changes", action="store_true", help="they change the call, in place of no opinion")
     parser.add_argument(
         "--http", action="store_true", help="the core comes over streamable HTTP, a call at a time"
@@ -202,8 +207,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--peer-era", choices=("legacy", "modern"), help="of the peer, where it is another one"
     )
-    parser.add_argument("--life", type=int, default=1, help="which life the peer is in")
-    parser.add_argument("--peers", type=int, default=1, help="peers that there are; the first one is called")
+    parser.add_argument("--life", type=at_least_one, default=1, help="which life the peer is in")
+    parser.add_argument(
+        "--peers", type=at_least_one, default=1, help="peers that there are; the first one is called"
+    )
     parser.add_argument(
         "--prefixed", action="store_true", help="all offer the same, so that names have a prefix"
     )
@@ -225,6 +232,12 @@ def main() -> int:
     parser = _parser()
     options = parser.parse_args()
     in_flight: int = 1 if options.http else options.in_flight
+    if in_flight * (options.size + len(RESULT)) > PIPE_BYTES:
+        parser.error(
+            f"{in_flight} calls of {options.size} bytes are more than a pipe of {PIPE_BYTES} bytes holds"
+        )
+    if options.calls < in_flight:
+        parser.error(f"--calls {options.calls} are fewer than come in one piece: {in_flight}")
     hooks = [ASKED] * options.asked + ["turn_end"] * options.past
     answer = CHANGED if options.changes else b"{}"
     calls: int = options.calls - options.calls % in_flight

@@ -25,6 +25,7 @@ from gateway.config.model import Config, ListenConfig, RecordConfig, TelemetryCo
 from gateway.config.options import ServeOptions
 from gateway.config.peer import PeerConfig
 from gateway.serve import Gateway
+from loadtest.arguments import at_least_one
 
 EVERY_S = 0.001
 GOAL_MS = 5.0
@@ -125,8 +126,8 @@ def call(path: str, size: int, calls: int) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=1 << 20)
-    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--size", type=at_least_one, default=1 << 20)
+    parser.add_argument("--calls", type=at_least_one, default=200)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--client", metavar="SOCKET", help="be the client, in a process of its own")
     options = parser.parse_args()

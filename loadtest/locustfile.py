@@ -8,7 +8,6 @@ end, and the exit code by budget. `python -m loadtest.run` does all of it with o
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import sys
@@ -23,6 +22,7 @@ from locust.runners import MasterRunner, WorkerRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from loadtest import arguments
 from loadtest.crowd.budgets import BudgetError, changed, judge
 from loadtest.crowd.budgets import parse as parse_budgets
 from loadtest.crowd.crew import Crew
@@ -58,28 +58,41 @@ def _options(parser: Any) -> None:
     add("--token-file", default="", help="file with the bearer token of the gateway")
     add("--place", default="", help="the gateway as `loadtest.run` has started it, instead of --gateway")
     add("--script", default=str(HERE / "crowd" / "echo.toml"), help="what a ScriptedUser calls")
-    add("--lanes", type=int, default=1, help="calls that one ScriptedUser makes at the same time")
+    add(
+        "--lanes",
+        type=arguments.at_least_one,
+        default=1,
+        help="calls that one ScriptedUser makes at the same time",
+    )
     add("--recording", default="", help="whose agent a RecordedUser is")
-    add("--factor", type=float, default=1.0, help="how much faster than recorded its calls come")
+    add(
+        "--factor",
+        type=arguments.more_than_nothing,
+        default=1.0,
+        help="how much faster than recorded its calls come",
+    )
     add(
         "--spread",
-        type=float,
+        type=arguments.number,
         default=0.0,
         help="seconds over which a crowd comes (0: the recording's length)",
     )
     add("--faults", default=",".join(FAULTS), help=f"what peers of a ChaosUser do: {', '.join(FAULTS)}")
-    add("--calm", type=float, default=2.0, help="seconds before they begin with it")
+    add("--calm", type=arguments.number, default=2.0, help="seconds before they begin with it")
     add("--out", default="loadtest-results", help="directory of the results")
     add("--budgets", default=str(HERE / "budgets.toml"), help="file with the tables [load.*]")
     add("--budget", action="append", default=[], help="one more budget: KIND.FIGURE<=NUMBER, or >=")
-    add("--crowd", type=int, default=0, help="users in all processes together, where workers run elsewhere")
+    add(
+        "--crowd",
+        type=arguments.count,
+        default=0,
+        help="users in all processes together, where workers run elsewhere",
+    )
     add("--told-command", default="", help="what the report calls the command")
 
 
 def _crew(options: Any, users: list[Any]) -> Crew:
     place = Place.decode(options.place) if options.place else _place(options)
-    if not 0 < options.factor < math.inf:
-        raise PlanError(f"calls come so many times faster: `--factor` cannot be {options.factor:g}")
     crew = Crew(
         place,
         factor=options.factor,

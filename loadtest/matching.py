@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
+from loadtest.arguments import at_least_one
 from recordings.form import Forms, form_of
 from recordings.matching import Live, Matcher, Recorded
 from recordings.near import Nearest, Request
@@ -139,7 +140,9 @@ def matched(requests: int) -> dict[str, float]:
 def main() -> None:
     """Print the figures, as a table or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=200_000, help="recorded requests of one tool")
+    parser.add_argument(
+        "--requests", type=at_least_one, default=200_000, help="recorded requests of one tool"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures = measured(options.requests) | matched(options.requests)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.bench.corpus import frames_of
+from loadtest.arguments import at_least_one
 from recordings import files
 from recordings.lookup import open_lookup
 from recordings.reader import open_recording
@@ -184,7 +185,7 @@ def tell(result: dict[str, Any]) -> None:
 def main() -> None:
     """Run the benchmark and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--frames", type=int, default=1_000_000, help="frames of the recording")
+    parser.add_argument("--frames", type=at_least_one, default=1_000_000, help="frames of the recording")
     parser.add_argument(
         "--dir", type=Path, default=None, help="where to write; a temporary directory by default"
     )

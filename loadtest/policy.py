@@ -21,6 +21,7 @@ from gateway.policy.manifest import Declaration, read_manifest
 from gateway.policy.model import Policy, Rule
 from gateway.policy.paths import Root, Roots
 from gateway.policy.rules import Rules
+from loadtest.arguments import at_least_one
 
 ROUNDS = 3
 PART = 250
@@ -166,7 +167,7 @@ def measured(count: int) -> dict[str, float]:
 def main() -> None:
     """Print the figures, as a table or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rules", type=int, default=200)
+    parser.add_argument("--rules", type=at_least_one, default=200)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures = measured(options.rules)

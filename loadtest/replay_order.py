@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.protocol import jsonrpc
+from loadtest.arguments import at_least_one
 from loadtest.order_agent import Answers, Workload, play, recorded, replayed, session
 from loadtest.order_rules import RULES, Called
 from recordings.reader import open_recording
@@ -163,9 +164,9 @@ async def run(options: argparse.Namespace) -> int:
 def main() -> int:
     """Read the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recordings", type=int, default=5, help="recordings of each workload")
-    parser.add_argument("--replays", type=int, default=12, help="replays of each recording")
-    parser.add_argument("--steps", type=int, default=20, help="requests of each task")
+    parser.add_argument("--recordings", type=at_least_one, default=5, help="recordings of each workload")
+    parser.add_argument("--replays", type=at_least_one, default=12, help="replays of each recording")
+    parser.add_argument("--steps", type=at_least_one, default=20, help="requests of each task")
     parser.add_argument("--only", default="", help="part of the name of a workload")
     parser.add_argument("--quick", action="store_true", help="one recording, three replays")
     options = parser.parse_args()

@@ -18,6 +18,7 @@ from msgspec import Raw
 from gateway.config import ServeOptions
 from gateway.runtime.replay_setup import Choice, set_up
 from gateway.serve import Gateway
+from loadtest.arguments import at_least_one
 from recordings.frame import Frame
 from recordings.header import Header, PeerFacts
 from recordings.reader import open_recording
@@ -174,8 +175,8 @@ async def replay(path: Path, gate: str, calls: int, in_flight: int) -> tuple[flo
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=20_000)
-    parser.add_argument("--in-flight", type=int, default=16)
+    parser.add_argument("--calls", type=at_least_one, default=20_000)
+    parser.add_argument("--in-flight", type=at_least_one, default=16)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name:
         path = Path(name) / "recording"

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from math import inf, isfinite, nan
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from gateway.bench.ending import interruptible
 from gateway.bench.sides import free_port
 from gateway.cli.output import counted
+from loadtest import arguments
 from loadtest.crowd.budgets import BudgetError, changed
 from loadtest.crowd.place import (
     FAULTS,
@@ -66,39 +67,6 @@ END_S = 40.0
 """How long a load generator may take to end once it is told to."""
 
 
-def at_least_one(text: str) -> int:
-    """A whole number of 1 or more, for `argparse`."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    return 0 if text == "0" else at_least_one(text)
-
-
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = nan
-    if not isfinite(number) or number < 0:
-        raise argparse.ArgumentTypeError(f"must be a number of 0 or more, not {text}")
-    return number
-
-
-def _more_than_nothing(text: str) -> float:
-    if not (number := _number(text)):
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return number
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 65535, not {text}")
-    return int(text)
-
-
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
@@ -107,11 +75,11 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--users", choices=USERS, default="scripted", help="what kind of agents (scripted)")
     add("--transport", choices=("ws", "http", "stdio"), default="ws", help="how they are connected (ws)")
-    add("--count", type=at_least_one, default=4, help="how many agents (4)")
-    add("--seconds", type=at_least_one, default=10, help="how long (10)")
+    add("--count", type=arguments.at_least_one, default=4, help="how many agents (4)")
+    add("--seconds", type=arguments.at_least_one, default=10, help="how long (10)")
     add(
         "--workers",
-        type=_count,
+        type=arguments.count,
         default=0,
         help="processes that make the load, besides the master (0: one does all)",
     )
@@ -119,20 +87,30 @@ def parser() -> argparse.ArgumentParser:
     add("--url", default="", help="a gateway that runs already: ws://… or http://…")
     add("--token-file", type=Path, help="file with its bearer token")
     add("--config", type=Path, help="start a gateway with this tieline.toml instead of an echo server")
-    add("--port", type=_port, default=0, help="port of the gateway that is started (0: a free one)")
+    add("--port", type=arguments.port, default=0, help="port of the gateway that is started (0: a free one)")
     add("--script", type=Path, help="scripted: the calls, as TOML (loadtest/crowd/echo.toml)")
-    add("--lanes", type=at_least_one, default=1, help="scripted: calls of one agent at the same time (1)")
+    add(
+        "--lanes",
+        type=arguments.at_least_one,
+        default=1,
+        help="scripted: calls of one agent at the same time (1)",
+    )
     add("--recording", type=Path, help="recorded: whose agent they all are")
-    add("--factor", type=_more_than_nothing, default=1.0, help="recorded: how much faster than recorded (1)")
+    add(
+        "--factor",
+        type=arguments.more_than_nothing,
+        default=1.0,
+        help="recorded: how much faster than recorded (1)",
+    )
     add(
         "--spread",
-        type=_number,
+        type=arguments.number,
         default=0,
         help="recorded: seconds over which they come (a third of --seconds)",
     )
     add("--faults", default=",".join(FAULTS), help=f"chaos: what peers do ({','.join(FAULTS)})")
-    add("--calm", type=_number, default=2.0, help="chaos: seconds before they begin with it (2)")
-    add("--flood", type=at_least_one, default=2000, help="chaos: notifications of one flood (2000)")
+    add("--calm", type=arguments.number, default=2.0, help="chaos: seconds before they begin with it (2)")
+    add("--flood", type=arguments.at_least_one, default=2000, help="chaos: notifications of one flood (2000)")
     add(
         "--budget",
         action="append",

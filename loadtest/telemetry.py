@@ -31,6 +31,7 @@ from gateway.runtime.tap import RecordingTap
 from gateway.serve import Gateway
 from gateway.telemetry.facts import EVENT_HOOK
 from gateway.telemetry.hub import Telemetry
+from loadtest.arguments import at_least_one
 from loadtest.hotpath import Counts
 from recordings.redaction import Redactor
 from recordings.store import Recorder
@@ -212,8 +213,8 @@ async def of_a_call(settings: TelemetryConfig, calls: int) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="What telemetry costs.")
-    parser.add_argument("--calls", type=int, default=3000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=at_least_one, default=3000)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     parser.add_argument("--otlp", help="base URL of a collector that takes everything")
     options = parser.parse_args()
     found: dict[str, Any] = {"frame_us": asyncio.run(of_a_frame(options.calls, options.rounds))}

@@ -29,6 +29,7 @@ from adapters.lsp.reach import start_process
 from adapters.lsp.server import build
 from adapters.lsp.servers import Server
 from adapters.lsp.workspace import Workspace
+from loadtest.arguments import at_least_one
 
 Json: TypeAlias = dict[str, Any]
 
@@ -276,8 +277,10 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="What a large workspace costs.")
     parser.add_argument("--server", action="append", help="ty and basedpyright, unless said otherwise")
-    parser.add_argument("--files", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=10, help="calls of each kind that are cancelled")
+    parser.add_argument("--files", type=at_least_one, default=2000)
+    parser.add_argument(
+        "--rounds", type=at_least_one, default=10, help="calls of each kind that are cancelled"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:

@@ -29,9 +29,9 @@ from gateway.bench.run import processor
 from gateway.bench.setup import Setup
 from gateway.bench.sides import Side, Sides
 from gateway.cli.output import CliError, ensure_writable
+from loadtest.arguments import at_least_one
 from loadtest.peers.cost import OURS, Contender, Front, contenders, echo
 from loadtest.peers.page import between, cell, write
-from loadtest.run import at_least_one
 
 RESULTS = Path(__file__).with_name("results.json")
 MARK = "cost table"

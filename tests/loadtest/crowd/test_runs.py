@@ -302,7 +302,7 @@ def test_a_place_that_results_cannot_be_written_into_is_said_before_the_run(
         (["--seconds", "-1"], "must be a whole number of 1 or more"),
         (["--count", "0"], "must be a whole number of 1 or more"),
         (["--lanes", "many"], "must be a whole number of 1 or more"),
-        (["--workers", "-1"], "must be a whole number of 1 or more"),
+        (["--workers", "-1"], "must be a whole number of 0 or more"),
         (["--flood", "0"], "must be a whole number of 1 or more"),
         (["--factor", "0"], "must be more than 0"),
         (["--factor", "nan"], "must be a number of 0 or more"),
