@@ -17,16 +17,38 @@ import msgspec
 from recordings import files
 from recordings.header import Header, encode_header
 
+MOST_OPEN = 64
+"""Files of bodies that stay open until they are on the disk, of all recordings together."""
+_room = threading.Semaphore(MOST_OPEN)
+
+
+class Unsynced(msgspec.Struct, frozen=True, gc=False):
+    """A file that was written and may not be on the disk."""
+
+    name: str
+    fd: int = -1
+    """Its descriptor, where it is still open."""
+
+    def close(self) -> None:
+        """Let go of its descriptor."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            _room.release()
+
 
 class Blobs:
     """Bodies, each in a file that is named by its hash."""
 
-    def __init__(self, directory: int, write: Callable[[int, bytes], int]) -> None:
-        """Make their directory. Raises `OSError`. `write` stands in for the system's in tests."""
+    def __init__(self, directory: int, write: Callable[[int, bytes], int], *, stay_open: bool) -> None:
+        """Make their directory. Raises `OSError`. `write` stands in for the system's in tests; files `stay_open` where
+        they are going to be synced soon."""
         self._directory = directory
         self._write = write
+        self._stay_open = stay_open
         self._shelves: set[str] = set()
-        self._unsynced: list[str] = []
+        self._unsynced: list[Unsynced] = []
+        self._are_private = False
+        """Whether the umask leaves them what they need, as one of them has shown."""
         self.written_bytes = 0
         os.mkdir(files.BLOBS, 0o700, dir_fd=directory)
 
@@ -39,55 +61,67 @@ class Blobs:
                 os.mkdir(shelf, 0o700, dir_fd=self._directory)
             self._shelves.add(shelf)
         try:
-            fd = files.create(self._directory, name)
+            fd = files.create_under_umask(self._directory, name)
         except FileExistsError:
             return
+        stays = False
         try:
+            if not self._are_private:
+                self._are_private = files.make_private(fd)
             done = 0
             while done < len(data):
                 done += self._write(fd, data[done:] if done else data)
+            stays = self._stay_open and _room.acquire(blocking=False)
         except OSError:
             os.unlink(name, dir_fd=self._directory)
             raise
         finally:
-            os.close(fd)
-        self._unsynced.append(name)
+            if not stays:
+                os.close(fd)
+        self._unsynced.append(Unsynced(name, fd) if stays else Unsynced(name))
         self.written_bytes += done
 
-    def take_unsynced(self) -> Sequence[str]:
-        """Names that have not been given to `sync` yet."""
-        names, self._unsynced = self._unsynced, []
-        return names
+    def take_unsynced(self) -> Sequence[Unsynced]:
+        """Files that have not been given to `sync` yet."""
+        written, self._unsynced = self._unsynced, []
+        return written
 
-    def sync(self, names: Sequence[str]) -> None:
-        """Bring them onto the disk, with the directories that name them. Raises `OSError`."""
-        if len(names) > 1:
-            # All of them are on their way before one is waited for: they then share a transaction of the file system.
-            for name in names:
-                self._begin(name)
-        for name in names:
-            self._sync(name)
-        for shelf in {name.rpartition("/")[0] for name in names}:
-            self._sync(shelf)
-        if names:
-            self._sync(files.BLOBS)
+    def sync(self, written: Sequence[Unsynced]) -> None:
+        """Bring them onto the disk, with the directories that name them, and let go of them. Raises `OSError`."""
+        try:
+            if len(written) > 1 and hasattr(os, "posix_fadvise"):
+                # All are on their way before one is waited for: they then share a transaction of the file system.
+                for each in written:
+                    self._with(each, _begin)
+            for each in written:
+                self._with(each, os.fsync)
+        finally:
+            for each in written:
+                each.close()
+        for shelf in {each.name.rpartition("/")[0] for each in written}:
+            self._with(Unsynced(shelf), os.fsync)
+        if written:
+            self._with(Unsynced(files.BLOBS), os.fsync)
 
-    def _begin(self, name: str) -> None:
-        """Have a file written back without waiting for it, where the system can be asked to."""
-        if not hasattr(os, "posix_fadvise"):
+    def close(self) -> None:
+        """Let go of files that are not to be synced."""
+        for each in self.take_unsynced():
+            each.close()
+
+    def _with(self, written: Unsynced, do: Callable[[int], None]) -> None:
+        if written.fd >= 0:
+            do(written.fd)
             return
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._directory)
+        fd = os.open(written.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._directory)
         try:
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            do(fd)
         finally:
             os.close(fd)
 
-    def _sync(self, name: str) -> None:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._directory)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+
+def _begin(fd: int) -> None:
+    """Have a file written back without waiting for it."""
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class HeaderFile:

@@ -92,10 +92,23 @@ def is_locked(path: Path) -> bool:
 
 def create(directory: int, name: str, *, append: bool = False) -> int:
     """A new file of mode 0600 whatever the umask. Raises `FileExistsError` where the name is taken."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | (os.O_APPEND if append else 0)
-    fd = os.open(name, flags, 0o600, dir_fd=directory)
+    fd = create_under_umask(directory, name, os.O_APPEND if append else 0)
     os.fchmod(fd, 0o600)
     return fd
+
+
+def create_under_umask(directory: int, name: str, flags: int = 0) -> int:
+    """As `create`, but that the umask may leave less than mode 0600; never more."""
+    flags |= os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return os.open(name, flags, 0o600, dir_fd=directory)
+
+
+def make_private(fd: int) -> bool:
+    """Give a file mode 0600, and say whether it had that."""
+    if stat.S_IMODE(os.fstat(fd).st_mode) == 0o600:
+        return True
+    os.fchmod(fd, 0o600)
+    return False
 
 
 def write_whole(fd: int, data: bytes) -> None:

@@ -85,7 +85,7 @@ class Recorder(QuickAppending):
             # The header comes last: with it, the directory is a recording, and has to have all that one has.
             self._fd = files.create(self._directory, files.FRAMES, append=True)
             self._head = HeaderFile(self._directory, header or Header())
-            self._blobs = Blobs(self._directory, write)
+            self._blobs = Blobs(self._directory, write, stay_open=durability != "os")
             if not self._reserve.take():
                 raise WriteRefusedError("the recording cannot be written: the disk is full")
         except OSError as error:
@@ -186,6 +186,7 @@ class Recorder(QuickAppending):
                 self._sync()
         with self._lock:
             self._closed = True
+            self._blobs.close()
         self._reserve.release()
         if self._head.header.incomplete or self._head.waits:
             self._head.write()
