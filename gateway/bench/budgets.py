@@ -110,7 +110,11 @@ def read_budgets(text: str, *, file: str) -> BudgetFile:
         ConfigError: With everything that is wrong, each with its line.
     """
     report = Report(file=file)
-    found = read(BudgetFile, toml_document(text, report), (), report, _as_it_is)
+    try:
+        document = toml_document(text, report)
+    except ConfigError as error:
+        raise ConfigError(error.mistakes, page=PAGE) from error
+    found = read(BudgetFile, document, (), report, _as_it_is)
     for name, budget in found.budgets.items() if found else ():
         _check(name, budget, report)
     if found is not None and not found.budgets:

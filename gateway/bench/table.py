@@ -16,18 +16,18 @@ from gateway.bench.matrix import GROUPS, LARGE
 from gateway.bench.results import Cell, Comparison, Report
 
 ARROW = "→"
-BAR = 30
-"""Cells of the longest bar."""
+BAR, LEAST_BAR, BESIDE = 30, 4, 15
+"""Cells of the longest bar, of the longest one of a narrow terminal, and of what stands beside it but its name."""
 COLUMNS = (
-    ("direct", 9, 0),
+    ("direct", 9, 2),
     ("added p50", 11, 0),
-    ("p95", 8, 0),
-    ("p99", 8, 0),
-    ("x direct", 10, 0),
-    ("calls/s", 10, 1),
-    ("CPU", 9, 2),
-    ("MiB", 6, 3),
-    ("start ms", 10, 4),
+    ("p95", 8, 3),
+    ("p99", 8, 4),
+    ("x direct", 10, 1),
+    ("calls/s", 10, 5),
+    ("CPU", 9, 6),
+    ("MiB", 6, 7),
+    ("start ms", 10, 8),
 )
 """Heads, widths, and how early each is left out where a terminal is narrow; 0 is never."""
 NAME = 24
@@ -174,8 +174,8 @@ def _growth(report: Report) -> str:
     return told
 
 
-def bars(report: Report) -> Iterator[Text]:
-    """Lines with what each cell of 300 B adds to a call at the median, as bars of one scale."""
+def bars(report: Report, width: int | None) -> Iterator[Text]:
+    """Lines with what each cell of 300 B adds to a call at the median, as bars of one scale, in so many cells."""
     left_out = (GROUPS["flight"], GROUPS["large"])
     found = [cells for title, cells in parts(report) if title not in left_out]
     every = [each for cells in found for each in cells]
@@ -186,12 +186,16 @@ def bars(report: Report) -> Iterator[Text]:
     longest = max((each.added_p50_us for each in every if not _is_chain(each.cell)), default=0.0)
     longest = longest if longest > 0 else 1.0
     name = max(len(_whole_label(each.cell)) for each in every)
+    # Beside the bar stand its name, the figure with its blanks, and what says that it goes on.
+    widest = BAR if width is None else max(LEAST_BAR, min(BAR, width - name - BESIDE))
     for cells in found:
         yield Text("")
         for each in cells:
-            length = max(0.0, each.added_p50_us) / longest * BAR
+            length = max(0.0, each.added_p50_us) / longest * widest
             bar = (
-                "█" * int(length) + ("▌" if length % 1 >= 0.5 else "") if length <= BAR else "█" * BAR + " …"
+                "█" * int(length) + ("▌" if length % 1 >= 0.5 else "")
+                if length <= widest
+                else "█" * widest + " …"
             )
             value = f"{each.added_p50_us:,.0f} µs".rjust(9)
             yield Text(f"  {_whole_label(each.cell).ljust(name)}{value}  ") + Text(bar or "▏", style="blue")

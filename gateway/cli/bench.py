@@ -234,7 +234,7 @@ def _tell(report: Report, *, json: bool) -> None:
         return
     out = console()
     if report.comparisons:
-        for line in (*tables(report, terminal_width()), "", *bars(report), ""):
+        for line in (*tables(report, terminal_width()), "", *bars(report, terminal_width()), ""):
             out.print(line)
     for line in sentences(report):
         out.print(line, markup=False)

@@ -29,12 +29,15 @@ from gateway.cli.output import (
     table,
     tell_error,
     tell_warning,
+    terminal_width,
     write_file,
 )
 from gateway.config.mistakes import did_you_mean
 from gateway.config.places import state_dir
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from gateway.bench.budgets import BudgetFile, Finding
     from gateway.bench.checking import Measured
     from gateway.bench.ratchet import Change, Run
@@ -122,6 +125,10 @@ def check(
         findings = budgets.hold(budgets.read_budgets(_text(path), file=str(path)), *measured, key=key)
         findings = [finding for finding in findings if finding.name in file.budgets]
     _tell(findings, changes, key, path, json=json)
+    if all(finding.state == "skipped" for finding in findings):
+        # Nothing is kept where nothing was held.
+        tell_error(f"none of {counted(len(findings), 'budget')} could be held here")
+        return NO
     return NO if budgets.broken(findings) else DONE
 
 
@@ -213,24 +220,13 @@ def _tell(
     is_complete: bool = True,
 ) -> None:
     """Print what became of the budgets; what is not kept goes to stderr as well, each with its sentence."""
-    from gateway.bench.budgets import broken, number, told
+    from gateway.bench.budgets import broken, told
 
     if json:
         found = {"interpreter": key, "budgets": str(path), "findings": findings, "changes": changes}
         print_json({**found, "is_complete": is_complete})
     elif findings:
-        rows = [
-            (
-                finding.name,
-                *("" if value is None else number(value) for value in (finding.measured, finding.limit)),
-                *("" if value is None else number(value) for value in (finding.baseline, finding.goal)),
-                finding.unit,
-                finding.state,
-            )
-            for finding in findings
-        ]
-        numbers = ("measured", "limit", "baseline", "goal")
-        console().print(table(("budget", *numbers, "unit", ""), rows, right=numbers))
+        console().print(table_of(findings, terminal_width()))
         for change in changes:
             console().print(f"set anew: {change}", markup=False)
     for finding in findings:
@@ -240,6 +236,37 @@ def _tell(
         tell_error(told(finding))
     if lost := broken(findings):
         console(stderr=True).print(f"{counted(len(lost), 'budget')} of {len(findings)} broken", markup=False)
+
+
+NUMBERS = ("measured", "limit", "baseline", "goal")
+EXPENDABLE = ("unit", "goal", "baseline", "limit")
+"""What goes first where a terminal is narrow: half a number is none."""
+GAP = 3
+"""Cells between two columns of a table."""
+
+
+def table_of(findings: Sequence[Finding], width: int | None) -> Table:
+    """A line a budget, in so many cells."""
+    from gateway.bench.budgets import number
+
+    rows = [
+        {
+            "budget": finding.name,
+            **{
+                name: "" if value is None else number(value)
+                for name in NUMBERS
+                for value in (getattr(finding, name),)
+            },
+            "unit": finding.unit,
+            "": finding.state,
+        }
+        for finding in findings
+    ]
+    sizes = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    for name in EXPENDABLE:
+        if width is not None and sum(sizes.values()) + GAP * len(sizes) > width:
+            del sizes[name]
+    return table(tuple(sizes), [tuple(row[name] for name in sizes) for row in rows], right=NUMBERS)
 
 
 def goals(peers: Path | None, *, json: bool = False) -> int:

@@ -14,7 +14,7 @@ from gateway.bench.client import BenchError
 from gateway.bench.matrix import Kind, scenes
 from gateway.bench.results import SCHEMA, Machine, Probe, Report, Skipped, Timing, decode, encode
 from gateway.bench.rounds import compare
-from gateway.bench.table import COLUMNS, bars, csv_of, sentences, tables
+from gateway.bench.table import BAR, COLUMNS, LEAST_BAR, bars, csv_of, label, sentences, tables
 
 
 def taking(us: float) -> Timing:
@@ -70,8 +70,21 @@ def test_a_narrow_terminal_has_fewer_columns_and_none_that_is_cut() -> None:
     assert "p99" in lines[0]
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_what_a_call_is_added_stands_whole_in_a_terminal_of_any_width(width: int) -> None:
+    found = report("quick")
+    head, *lines = [line.plain for line in tables(found, width)]
+    assert "added p50" in head
+    widest = max(len(label(each.cell)) for each in found.comparisons) + 4 + 11
+    assert max(map(len, (head, *(line for line in lines if line.startswith("  "))))) <= max(width, widest)
+    told = [line.plain for line in bars(found, width) if "µs" in line.plain]
+    least = max(len(line.rstrip("█▌▏ …")) for line in told) + LEAST_BAR + 4
+    assert max(map(len, told)) <= max(width, least)
+    assert max(line.count("█") for line in told) == (BAR if width >= 80 else pytest.approx(LEAST_BAR, abs=20))
+
+
 def test_the_longest_bar_is_that_of_the_most_added() -> None:
-    lines = [line.plain for line in bars(report())]
+    lines = [line.plain for line in bars(report(), None)]
     most = max(
         each.added_p50_us
         for each in report().comparisons
@@ -87,7 +100,7 @@ def test_ten_extensions_in_a_row_leave_something_to_be_seen_of_the_rest() -> Non
         report("quick"),
         comparisons=(*report("quick").comparisons, compare(chain, taking(10), taking(50_000))),
     )
-    lines = [line.plain for line in bars(found) if "█" in line.plain]
+    lines = [line.plain for line in bars(found, None) if "█" in line.plain]
     assert [line for line in lines if line.endswith("█ …")] == [
         line for line in lines if "10 of them" in line
     ]

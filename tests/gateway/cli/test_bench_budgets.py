@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.bench import checking
+from gateway.bench.budgets import Finding
 from gateway.bench.client import BenchError
 from gateway.bench.exact import MissingError
 from gateway.cli import bench_budgets
@@ -134,12 +135,37 @@ def test_what_cannot_be_measured_here_is_skipped_loudly(
     def measure() -> dict[str, float]:
         raise MissingError("needs strace: `apt-get install strace`")
 
-    monkeypatch.setattr(checking, "PROBES", (checking.Probe("x", ("frame-bytes",), measure, 1),))
+    others = checking.Probe("y", ("no-extensions-p50",), lambda: {"no-extensions-p50": 5.0}, 1)
+    monkeypatch.setattr(checking, "PROBES", (checking.Probe("x", ("frame-bytes",), measure, 1), others))
 
-    assert bench_budgets.check(budgets, only="frame") == 0
-    assert "warning: `frame-bytes` was not measured: needs strace: `apt-get install strace`" in (
-        capsys.readouterr().err
+    assert bench_budgets.check(budgets) == 0
+    told = capsys.readouterr().err
+    assert "warning: `frame-bytes` was not measured: needs strace: `apt-get install strace`" in told
+    assert "could be held" not in told
+
+    assert bench_budgets.check(budgets, only="frame") == 1
+    assert "error: none of 1 budget could be held here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("width", "columns"), [(200, 7), (74, 7), (73, 6), (60, 5), (49, 4), (20, 3)])
+def test_a_narrow_terminal_has_fewer_columns_of_budgets_and_no_half_numbers(
+    width: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = Finding(
+        name="everything-rss-slope",
+        state="kept",
+        why="",
+        unit="B",
+        measured=61.44,
+        limit=1638,
+        baseline=1170,
+        goal=50,
     )
+    made = bench_budgets.table_of([finding], width)
+    heads = [str(column.header) for column in made.columns]
+    assert len(heads) == columns
+    assert heads[:2] == ["budget", "measured"]
+    assert heads[-1] == ""
 
 
 def test_a_gateway_that_does_not_start_is_no_skipped_budget(
