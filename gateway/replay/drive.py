@@ -181,7 +181,7 @@ class Drive:
         call = self._call(frame.re if frame.re is not None else frame.parent)
         leg = call.leg or call if call is not None else None
         peer = leg.peer if leg is not None and leg.peer is not None else self._peer_of(frame)
-        if peer is None or peer.link is None:
+        if peer is None:
             self._let_time_pass(frame)
             return
         body = self.pairing.live_bytes(self._body(frame))
@@ -195,7 +195,8 @@ class Drive:
             stream = 0 if frame.kind == "request" and "late" in frame.flags else wire
             if frame.re is not None or frame.method == HOST_CALL:
                 body = about(body, frame.method or "", wire)
-            is_streamed = peer.link.stamped and stream is not None and frame.parent is not None
+            is_stamped = peer.link is not None and peer.link.stamped
+            is_streamed = is_stamped and stream is not None and frame.parent is not None
             peer.message(body, Origin(about=stream) if is_streamed or stream == 0 else None)
 
     def _cross(self, frame: Frame) -> None:

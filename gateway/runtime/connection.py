@@ -189,6 +189,8 @@ class Connection:
             self._failed(Fault(code="io", message=why, reason="refused", peer=peer.name))
             return
         if peer.state != "starting":
+            # Nobody wants it any more, and nobody was told of it: what it says now is nobody's.
+            life.mute()
             life.link.close()
             return
         life.is_told = True

@@ -122,6 +122,24 @@ def test_a_peer_that_is_seen_to_have_gone_after_its_session_has_ended_has_gone_a
     assert_same(pairing, scene.frames)
 
 
+def test_what_a_peer_says_that_came_back_after_the_session_is_heard_where_it_was() -> None:
+    """As gateways did that had begun to start it before the session's end."""
+    acting = Acting(of_modern_core(("call", 0, 0), ("dies", 0, 0)))
+    [service] = acting.scene.services.values()
+    end = acting._end  # pyright: ignore[reportPrivateUsage]
+
+    def speaks_last() -> None:
+        [wire] = service.wires
+        end()
+        wire.says({"method": "notifications/message", "params": {"level": "info", "data": "late"}})
+
+    acting._end = speaks_last  # pyright: ignore[reportPrivateUsage]
+    scene = acting.play()
+    assert (scene.frames[-1].way, scene.frames[-1].kind) == ("peer>", "notification")
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
 @pytest.mark.parametrize(("joins", "asked"), [(True, 2), (False, 4)])
 def test_a_session_in_which_each_peer_was_asked_for_its_list_twice_is_driven_as_it_was(
     joins: bool, asked: int

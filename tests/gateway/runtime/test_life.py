@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
 from gateway.runtime.connection import Connection, Life
 
@@ -43,6 +44,36 @@ def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
     assert life.together([b"after", b"after"]) == 2
 
     assert peer.heard == [(b"before",)]
+
+
+def test_what_a_connection_says_that_is_made_when_nobody_wants_it_any_more_is_not_heard() -> None:
+    class Peer(Heard):
+        config = PeerConfig(command=["true"])
+        state = "stopped"
+
+    class World:
+        config = Config()
+
+    class Link:
+        def __init__(self, life: Life) -> None:
+            self._life = life
+
+        def close(self) -> None:
+            self._life.message(b"goodbye")
+
+    async def main() -> list[Any]:
+        peer = Peer()
+        connection = Connection(cast("Any", World()), cast("Any", peer))
+
+        async def reach(_: Connection, life: Life) -> Any:
+            return Link(life)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Connection, "_reach", reach)
+            await connection._open()
+        return peer.heard
+
+    assert asyncio.run(main()) == []
 
 
 def test_a_peer_that_ends_is_to_be_started_again_also_where_nothing_can_be_loaded(
