@@ -17,8 +17,9 @@ from gateway.calls.peer_state import Client
 from gateway.calls.plain_params import Reads, read_legacy, read_modern
 from gateway.calls.straight import go_together, goes_straight
 from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.bounds import FLAT, LIST
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
-from gateway.protocol.jsonrpc import BadMessage, Envelope, Kind, Salvaged
+from gateway.protocol.jsonrpc import CALL_ROOM, BadMessage, Envelope, Kind, Salvaged, is_utf8, read_strict
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -104,6 +105,37 @@ class Core:
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
+        session = self.session
+        size = len(data)
+        few = FLAT * self.most_depth - size
+        if few >= 0 and origin is None and session.is_straight:
+            # As `scan` and `Session.core_asked`, without the calls, for what most messages are: compact and flat.
+            try:
+                envelope = read_strict(data)
+            except (msgspec.DecodeError, RecursionError, ValueError):
+                pass
+            else:
+                if (
+                    envelope.method == "tools/call"
+                    and envelope.params
+                    and size - len(envelope.params) < CALL_ROOM
+                    and envelope.jsonrpc == "2.0"
+                    and envelope.id.__class__ is int
+                    and LIST not in data[few // 3 :]
+                    and (data.isascii() or is_utf8(data))
+                ):
+                    try:
+                        if goes_straight(session, self, data, envelope):
+                            return
+                    except Exception as fault:  # noqa: BLE001 - as there
+                        session.core_failed(self, data, envelope, None, fault)
+                        return
+                    if session.hooked is None:
+                        session.take(self, data, envelope, None)
+                        return
+        self._read(data, origin)
+
+    def _read(self, data: bytes, origin: Origin | None) -> None:
         try:
             envelope, kind = jsonrpc.scan(data, self.most_depth)
             if kind is None:
@@ -111,23 +143,7 @@ class Core:
         except BadMessage as bad:
             self._bad(data, bad)
             return
-        # As `told` and `Session.core_asked`, without the calls.
-        if kind == "request":
-            session = self.session
-            if origin is not None or session.hooked is not None or envelope.method != "tools/call":
-                session.core_asked(self, data, envelope, origin)
-                return
-            try:
-                is_done = goes_straight(session, self, data, envelope)
-            except Exception as fault:  # noqa: BLE001 - as there
-                session.core_failed(self, data, envelope, None, fault)
-                return
-            if not is_done:
-                session.take(self, data, envelope, None)
-        elif kind == "notification":
-            self.session.core_notified(self, data, envelope)
-        else:
-            self._answered(data, envelope, kind)
+        self.told(data, envelope, kind, origin)
 
     def told(self, data: bytes, envelope: Envelope, kind: Kind, origin: Origin | None) -> None:
         """One message of the core that somebody has read, nested no deeper than `most_depth`."""

@@ -31,9 +31,9 @@ from gateway.calls.registered import Registered, joined, split
 from gateway.calls.straight import come_together, comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.bounds import is_deep
+from gateway.protocol.bounds import FLAT, LIST, is_deep
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unkept, unrecorded
-from gateway.protocol.jsonrpc import BadMessage, Envelope
+from gateway.protocol.jsonrpc import ANSWER_ROOM, BadMessage, Envelope, is_utf8, read_strict
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -504,6 +504,26 @@ class Peer:
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the peer."""
         self.damage.silence = 0
+        size = len(data)
+        few = FLAT * self.most_depth - size
+        if few >= 0:
+            # As `scan`, without the call, for what most messages are: compact and flat.
+            try:
+                envelope = read_strict(data)
+            except (msgspec.DecodeError, RecursionError, ValueError):
+                pass
+            else:
+                if (
+                    envelope.result
+                    and size - len(envelope.result) < ANSWER_ROOM
+                    and LIST not in data[few // 3 :]
+                    and (data.isascii() or is_utf8(data))
+                ):
+                    if comes_straight(self, data, envelope):
+                        return
+                    if envelope.jsonrpc == "2.0" and envelope.id.__class__ is int:
+                        self._answer(data, envelope, "response")
+                        return
         try:
             envelope, kind = jsonrpc.scan(data, self.most_depth)
             if kind is None:

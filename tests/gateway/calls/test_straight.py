@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.calls import straight
+from gateway.calls import core_state, peer_state, straight
 from gateway.calls.session import Session
 from gateway.config.model import CatalogConfig
 from tests.gateway.calls.hook_kit import Extension, HookDesk
@@ -248,6 +249,62 @@ def test_both_ways_are_the_same_where_little_is_plain(steps: list[tuple[str, Any
     for stamped in (False, True):
         straight = play(steps, is_straight=True, stamped=stamped)
         assert straight == play(steps, is_straight=False, stamped=stamped), stamped
+
+
+NESTED = b"[" * 124 + b"]" * 124
+MEMBERS = [
+    b'"jsonrpc":"2.0"', b'"jsonrpc":"1.0"', b'"id":2', b'"id":3', b'"id":0', b'"id":"2"', b'"id":null', b'"id":2.0',
+    b'"i\\u0064":2', b'"error":{"code":1,"message":"no"}', b'"extra":1', b'"result":{}', b'"result":{"content":[]}',
+    b'"result":1', b'"result":{"text":"\xc3\xa9"}', b'"result":{"text":"\xff"}', b'"result":{"a":%b}' % NESTED,
+    b'"result":{"a":[[[%b]]]}' % NESTED, b'"method":"tools/call"', b'"method":"tools\\/call"', b'"method":"ping"',
+    b'"params":{"name":"add","arguments":{}}', b'"params":{"name":"\xc3\xa9","arguments":{}}', b'"params":[1]',
+    b'"params":{"name":"add","arguments":{"a":%b}}' % NESTED, b'"params":{"name":"add","arguments":[[[%b]]]}' % NESTED,
+    b'"params":{"name":"\xff"}', b'"params":{"name":"add","name":"no such"}',
+]  # fmt: skip
+USUAL = {
+    "core": (
+        b'"jsonrpc":"2.0"',
+        b'"id":2',
+        b'"method":"tools/call"',
+        b'"params":{"name":"add","arguments":{}}',
+    ),
+    "peer": (b'"jsonrpc":"2.0"', b'"id":2', b'"result":{"content":[]}'),
+}
+
+
+@st.composite
+def said(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A short message to one side: what is usual there, with some of it left out, said twice, or something else."""
+    side = draw(st.sampled_from(["core", "peer"]))
+    usual = list(draw(st.permutations(USUAL[side])))
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(usual)))
+        usual[at : at + draw(st.integers(0, 1))] = [draw(st.sampled_from(MEMBERS))]
+    comma = draw(st.sampled_from([b",", b",", b", ", b",  "]))
+    return side, b"{" + comma.join(usual) + b"}"
+
+
+def hear(messages: list[tuple[str, bytes]]) -> tuple[Any, ...]:
+    desk = Desk()
+    core = desk.core()
+    service = desk.services["calc"]
+    for number in (8, 9):
+        core.calls(id=number)
+    for side, message in messages:
+        (core.receiver if side == "core" else service.wire.receiver).message(message)
+    return desk.tap.frames, core.link.raw, [wire.link.raw for wire in service.wires]
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.lists(said(), min_size=1, max_size=4))
+@example([("core", b'{"jsonrpc":"2.0","id":2,"method":"tools/call","jsonrpc":"2.0"}')])
+@example([("peer", b'{"jsonrpc":"2.0","id":2,"id":3}'), ("peer", b'{"id":2,"result":{},"id":3}')])
+def test_a_short_message_is_taken_for_what_it_is_when_it_is_read_at_length(
+    messages: list[tuple[str, bytes]],
+) -> None:
+    at_once = hear(messages)
+    with mock.patch.object(core_state, "FLAT", -(10**6)), mock.patch.object(peer_state, "FLAT", -(10**6)):
+        assert hear(messages) == at_once
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[bool]:

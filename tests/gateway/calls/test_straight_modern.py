@@ -243,7 +243,7 @@ def test_both_ways_are_the_same_whatever_a_call_says(how: str, *, alone: bool) -
     assert play(steps, is_straight=True, alone=alone) == play(steps, is_straight=False, alone=alone)
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, name: str, where: str) -> list[Any]:
+def watched(monkeypatch: pytest.MonkeyPatch, name: str, *where: str) -> list[Any]:
     """What a function of the straight way returns from now on, call by call."""
     came: list[Any] = []
     true_way = getattr(straight, name)
@@ -252,7 +252,8 @@ def watched(monkeypatch: pytest.MonkeyPatch, name: str, where: str) -> list[Any]
         came.append(true_way(*arguments))
         return came[-1]
 
-    monkeypatch.setattr(f"gateway.calls.{where}.{name}", watch)
+    for module in where:
+        monkeypatch.setattr(f"gateway.calls.{module}.{name}", watch)
     return came
 
 
@@ -268,7 +269,7 @@ def test_what_says_nothing_unusual_does_go_straight_and_its_result_comes_so(
 ) -> None:
     table = Table(is_straight=True, alone=alone)
     table.perform("call", 1, "plain")
-    went = watched(monkeypatch, "goes_straight", "core_state")
+    went = watched(monkeypatch, "goes_straight", "core_state", "session")
     came = watched(monkeypatch, "comes_straight", "peer_state")
     for how in STRAIGHT:
         table.perform("call", 2, how)
