@@ -24,7 +24,8 @@ _MOST_KEPT = 4096
 _PARAMS_SIZE = len(b',"params":')
 _FEW = 16
 """Members of an object that are looked at one by one; of more, all are read and written in less time."""
-_QUOTE = ord('"')
+_QUOTE, _COMMA, _BRACE, _BACKSLASH = b'",}\\'
+_ARGUMENTS = b'"arguments":{'
 _WORDS = frozenset((b"true", b"false", b"null"))
 _LEVELS = 6
 """Levels of nesting in which other numbers are found while they are read; deeper, they are looked for afterwards. With
@@ -139,14 +140,17 @@ def hash_within(method: str, message: bytes, *, without: str) -> str | None:
     return hashlib.sha256(b'{"method":%b,"params":%b}' % (_encode(method), params)).hexdigest()
 
 
-def hash_of_call(name: str, arguments: msgspec.Raw, *, has_escapes: bool) -> str | None:
+def hash_of_call(name: str, arguments: msgspec.Raw, message: bytes) -> str | None:
     """As `params_hash` of a `tools/call` whose params hold these two and no more; None where only that may tell.
 
-    Asked for long arguments that have been read as JSON in UTF-8: what is canonical in them as it stands is not read
-    once more, nor copied. `has_escapes`: whether there may be a backslash in them.
+    Asked for long arguments that have been read as JSON in UTF-8, of a compact message: what is canonical in them as it
+    stands is not read once more, nor copied.
     """
     try:
-        parts = None if has_escapes else _canonical_parts(arguments)
+        parts: list[bytes | msgspec.Raw] | None = None
+        if _BACKSLASH not in message:
+            are_texts = _are_sorted_texts(message, len(arguments))
+            parts = [arguments] if are_texts else _canonical_parts(arguments)
         if parts is None:
             value = _simple(arguments)
             if value.__class__ is not dict:
@@ -162,6 +166,35 @@ def hash_of_call(name: str, arguments: msgspec.Raw, *, has_escapes: bool) -> str
         found.update(part)
     found.update(b',"name":%b}}' % _encode(name))
     return found.hexdigest()
+
+
+def _are_sorted_texts(message: bytes, size: int) -> bool:
+    """Whether the arguments in a message without a backslash, so many bytes, are few texts, compact and in order.
+
+    Nothing but a quote ends a text then, and they are what is first called so: a name holds no quote.
+    """
+    start = message.find(_ARGUMENTS)
+    if start < 0:
+        return False
+    at = start + len(_ARGUMENTS)
+    end = at - 1 + size
+    last = None
+    for _ in range(_FEW):
+        key_end = message.find(b'"', at + 1)
+        key = message[at:key_end]
+        if (
+            key[:1] != b'"'
+            or message[key_end + 1 : key_end + 3] != b':"'
+            or (last is not None and key <= last)
+        ):
+            return False
+        last = key
+        value_end = message.find(b'"', key_end + 3)
+        following = message[value_end + 1]
+        if following != _COMMA:
+            return following == _BRACE and value_end + 2 == end
+        at = value_end + 2
+    return False
 
 
 def _canonical_parts(arguments: msgspec.Raw) -> list[bytes | msgspec.Raw] | None:

@@ -24,8 +24,6 @@ LONG_CALL_BYTES, LONG_ANSWER_BYTES = 128 * 1024, 256 * 1024
 """Shorter ones are read here, in a fraction of a millisecond, as most are; others in a thread, which takes part of a
 millisecond to go to and to come from, and has the loop wait for the interpreter meanwhile."""
 
-_BACKSLASH = ord("\\")
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -174,7 +172,7 @@ def _hash_of(read: LongCall | LongAnswer, body: bytes) -> str | None:
     """The same of a long call that has been read."""
     found = None
     if isinstance(read, LongCall):
-        found = hash_of_call(read.name, read.arguments, has_escapes=_BACKSLASH in body)
+        found = hash_of_call(read.name, read.arguments, body)
     return found if found is not None or len(body) >= BIG_BYTES else _hashed(body)
 
 

@@ -217,6 +217,7 @@ PIECES = st.sampled_from(
     st.sampled_from(["{%s}"] * 6 + ["{ %s}", "[%s]", "{%s,}"]),
     st.text(max_size=4),
 )
+@example(['"":""', '"a":"é"', '"b":"y"'], "{%s}", "arguments")
 @example([f'"k{number}":"x"' for number in range(10, 50)], "{%s}", "many")
 def test_the_hash_of_a_call_is_that_of_its_params_or_none(
     pieces: list[str], brackets: str, name: str
@@ -231,8 +232,10 @@ def test_the_hash_of_a_call_is_that_of_its_params_or_none(
         expected = params_hash("tools/call", params)
     except NotCanonicalError:
         expected = None
-    for has_escapes in {b"\\" in data, True}:
-        found = hash_of_call(name, arguments, has_escapes=has_escapes)
+    for params in (b'{"name":%b,"arguments":%b}', b'{"arguments":%b,"name":%b}'):
+        parts = (msgspec.json.encode(name), data)
+        message = b'{"params":%b,"id":1}' % (params % (parts if params.startswith(b'{"n') else parts[::-1]))
+        found = hash_of_call(name, arguments, message)
         assert found in (None, expected)
         if (
             expected is not None
