@@ -312,10 +312,12 @@ class Playing:
 
     def _do_what_is_due(self) -> None:
         stuck, self._stuck = self._stuck, []
+        is_news = False
         for act in stuck:
             if self._tried(act) == "wait":
                 self._stuck.append(act)
-        is_news = False
+            else:
+                is_news = True
         while self._timer is None:
             act = self._next()
             if act is None:

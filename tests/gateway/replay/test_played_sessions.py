@@ -61,6 +61,13 @@ def test_peers_that_die_do_so_again_where_they_did(plan: Plan, seed: int) -> Non
     assert_replayed(plan, seed)
 
 
+def test_a_peer_that_went_after_an_answer_goes_again_though_both_have_waited_for_its_greeting() -> None:
+    """In a replay both requests come before it is there, and its end is looked at before the answer is given."""
+    steps = (("call", 0, 0), ("list", 0, 0), ("dies", 0, 0))
+    for http in (False, True):
+        assert_replayed(Plan("modern", http, (("legacy", False, False),), 1, 0, True, steps), 0)
+
+
 def test_a_peer_that_was_started_anew_for_its_silence_is_so_once_and_not_twice() -> None:
     silent = (("call", 0, 4), ("long", 0, 5))
     steps = (*silent, *silent, *silent, ("call", 0, 4), ("answer", 0, 0), ("call", 0, 4), ("answer", 0, 0))
