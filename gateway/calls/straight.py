@@ -86,7 +86,7 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     )  # fmt: skip
     if era == "modern":
         _meet(core, plain)
-        _say(call, plain)
+        say(call, plain)
     if seq < 0:
         core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
         return True
@@ -219,7 +219,7 @@ def _send_fresh(session: Session, core: Core, fresh: _Fresh, said: _Said, seq: i
         out.append(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
     for id_, plain in said.items():
         _meet(core, plain)
-        _say(calls[id_], plain)
+        say(calls[id_], plain)
     if last is not None:
         _count(last, ours, seq)
     for peer, messages in by_peer.items():
@@ -265,7 +265,7 @@ def _meet(core: Core, plain: Plain | PlainModern) -> None:
         core.become_modern(plain.meta)
 
 
-def _say(call: Call, plain: Plain | PlainModern) -> None:
+def say(call: Call, plain: Plain | PlainModern) -> None:
     """Enter what a call of the modern era says of its core."""
     meta: mcp.MetaView = plain.meta  # pyright: ignore[reportAssignmentType] - it is read where it is modern
     call.level, call.capabilities = meta.log_level, meta.capabilities

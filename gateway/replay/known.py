@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.calls.plain_params import read_legacy
 from gateway.protocol.jsonrpc import BadMessage, result_of, scan
 from gateway.replay.picks import Known
 from recordings.errors import RecordingError
@@ -128,7 +127,7 @@ class KnownCalls:
 
     def learn(self, core: Core, data: bytes, tail: bytes) -> Known | None:
         """See what a call is that has not come before; None where it is not plain, which is remembered too."""
-        known = self._see(core.session, data, core.most_depth)
+        known = self._see(core, data)
         self._bytes += len(tail)
         if len(self.by_tail) >= MOST_KNOWN or self._bytes > MOST_KNOWN_BYTES:
             self.by_tail.clear()
@@ -137,14 +136,15 @@ class KnownCalls:
         self._learns = True
         return known
 
-    def _see(self, session: Session, data: bytes, most_depth: int) -> Known | None:
+    def _see(self, core: Core, data: bytes) -> Known | None:
+        session = core.session
         try:
-            envelope, kind = scan(data, most_depth)
+            envelope, kind = scan(data, core.most_depth)
         except BadMessage:
             return None
         if kind != "request" or envelope.method != "tools/call" or self._player is None:
             return None
-        plain = read_legacy(data, envelope.params)
+        plain = core.reads(data, envelope.params)
         if plain is None:
             return None
         name = plain.name
@@ -154,7 +154,10 @@ class KnownCalls:
             peer, name = tool.peer, tool.original
         else:
             return None
-        line = self._player.line_of(peer, "tools/call", name, bytes(envelope.params))
+        try:
+            line = self._player.line_of(peer, "tools/call", name, bytes(envelope.params))
+        except Exception:  # noqa: BLE001 - the long way comes to the same, and tells of it and answers
+            return None
         return Known(peer, name, line) if line is not None else None
 
     def answer_to(self, player: Player, request: int, most_depth: int) -> Ready | None:

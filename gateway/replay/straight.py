@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from gateway.calls.call import Call
 from gateway.calls.core_state import Core
-from gateway.calls.plain_params import read_legacy
-from gateway.calls.straight import send_all, under_name
+from gateway.calls.straight import say, send_all, under_name
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import result_of, scan
 from gateway.replay.known import KnownCalls, answer_of
@@ -87,7 +86,7 @@ class StraightPlay:
         peer = seat.peers[0]
         is_plain = (
             peer.is_plain
-            and peer.era == "legacy"
+            and peer.era == core.era
             and not peer.is_full
             and len(peer.pending) + count <= peer.limit
             and peer.link.__class__ is ScriptedLink
@@ -128,7 +127,7 @@ class StraightPlay:
     def answers_one(self, core: Core, data: bytes) -> bool:
         """As `answers`, for the one message of a read where it comes as it was recorded: in half of the time."""
         playing, session = self._playing, core.session
-        if not playing.is_idle or core.era != "legacy" or session.same != "same":
+        if not playing.is_idle or core.era is None or session.same != "same":
             return False
         player = playing.player
         calls = self._calls
@@ -185,7 +184,7 @@ class StraightPlay:
     def answers(self, core: Core, many: Sequence[bytes]) -> bool:
         """Answer the messages of one read, and say whether that was done. Where not, nothing has been touched."""
         session = core.session
-        if not many or not self._playing.is_idle or core.era != "legacy" or session.same != "same":
+        if not many or not self._playing.is_idle or core.era is None or session.same != "same":
             return False
         peer = self._way(core, session.sole or self._seat_for(core, many[0]), len(many))
         if peer is None:
@@ -338,10 +337,7 @@ class StraightPlay:
         """Enter calls that are not answered yet as the exchange does, and let the pump do what is due."""
         session, playing = core.session, self._playing
         for one in waiting.values():
-            params = self._params_of(one, core.most_depth)
-            call = Call(
-                session, "tools/call", params, core, one.id, one.name, one.live, None, peer, one.ours,
-            )  # fmt: skip
+            call = self._call_of(core, peer, one)
             call.deadline = session.tap.at + peer.timeout_ns
             core.open[one.id] = peer.pending[one.ours] = call
             self._enter(peer, one)
@@ -349,11 +345,18 @@ class StraightPlay:
             session.exchange.watch()
         playing.go_on(Act(delivery=due) if due is not None else None)
 
-    def _params_of(self, one: Plain, most_depth: int) -> bytes:
-        """The params of a call as its peer is to read them."""
-        params = scan(one.data, most_depth)[0].params
-        called = read_legacy(one.data, params)
-        return params if called is None or called.name == one.name else under_name(params, one.name)
+    def _call_of(self, core: Core, peer: Peer, one: Plain) -> Call:
+        """A call that is not answered yet, with its params as its peer is to read them."""
+        params: bytes = scan(one.data, core.most_depth)[0].params
+        called = core.reads(one.data, params)
+        if called is not None and called.name != one.name:
+            params = under_name(params, one.name)
+        call = Call(
+            core.session, "tools/call", params, core, one.id, one.name, one.live, None, peer, one.ours,
+        )  # fmt: skip
+        if called is not None and called.is_modern:
+            say(call, called)
+        return call
 
     def _enter(self, peer: Peer, one: Plain) -> None:
         """Let the player and the pump know a call, as they know every one that has gone the long way."""

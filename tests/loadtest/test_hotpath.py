@@ -351,9 +351,10 @@ def test_calls_of_one_piece_for_several_peers_go_together() -> None:
     assert not counts.entered["straight.py: goes_straight"]
 
 
+@pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("gate", ["lockstep", "causal", "free"])
-def test_what_is_counted_of_a_replayed_call_is_its_straight_way_once(gate: Strength) -> None:
-    counts = asyncio.run(hotpath.counted_again(8, 1, 300, gate))
+def test_what_is_counted_of_a_replayed_call_is_its_straight_way_once(gate: Strength, era: Era) -> None:
+    counts = asyncio.run(hotpath.counted_again(8, 1, 300, gate, core=era, peer=era))
     assert counts.entered["straight.py: StraightPlay.answers_one"] == 8
     assert not counts.entered["playing.py: Playing._pump"]
 

@@ -17,6 +17,7 @@ from websockets.asyncio.client import connect
 
 from gateway.replay.player import Asked, Player
 from gateway.testing import Replay, ReplayFailedError
+from recordings.matching import Line
 from tests.processes.gateway_kit import PATIENCE_S, TIELINE, Client, Message, eventually, run
 from tests.processes.replay_kit import MODERN, Call, ask, environment, recorded, report, starts, text
 from transports.unix import connect_unix
@@ -210,11 +211,16 @@ def test_in_memory_a_replay_that_fails_itself_answers_so_and_tells_why(
 ) -> None:
     whole = Player.asked
 
+    def line_of(self: Player, peer: str, method: str, name: str, params: bytes) -> Line:
+        raise ZeroDivisionError
+
     def asked(self: Player, live: int, **request: Any) -> Asked:
         if request["method"] == "tools/call":
             raise ZeroDivisionError
         return whole(self, live, **request)
 
+    # Whether a call goes straight or not, it comes to the same fault.
+    monkeypatch.setattr(Player, "line_of", line_of)
     monkeypatch.setattr(Player, "asked", asked)
 
     async def main() -> None:

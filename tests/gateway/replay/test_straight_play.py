@@ -17,7 +17,7 @@ from gateway.calls.ports import Tap
 from gateway.config.model import CatalogConfig, Config, LimitsConfig
 from gateway.config.peer import PeerConfig
 from gateway.config.recorded import config_of
-from gateway.protocol import jsonrpc
+from gateway.protocol import jsonrpc, mcp
 from gateway.replay.account import account
 from gateway.replay.known import AHEAD, KnownCalls, number_of
 from gateway.replay.player import Player
@@ -31,7 +31,7 @@ from recordings.gate import Strength
 from recordings.profile import BUILT_IN
 from recordings.script import Held, Script
 from tests.gateway.replay.reenact import ENDLESS_S, PlayedStage
-from tests.gateway.replay.scene import LEGACY, End, Message, Scene, Service, WoundClock
+from tests.gateway.replay.scene import LEGACY, MODERN, End, Message, Scene, Service, WoundClock
 from transports.base import Hello
 
 LIST_ID = 10_000
@@ -126,12 +126,15 @@ WORDS: dict[str, Said] = {
     ),
     "zeros": lambda id_, n: call(id_).replace(b'"id":', b'"id":0'),
     "damaged": lambda id_, n: call(id_)[:-1],
+    "goes on": lambda id_, n: call(
+        id_, arguments={"n": n % 3}, requestState="s", inputResponses={"r": {"roots": []}}
+    ),
 }
 """What a core says, under an id of its own, and with a number to make something of."""
 PLAIN = ("call", "call", "call", "no arguments", "spelt otherwise", "other")
 SAID = (*PLAIN, *PLAIN, *WORDS)
 told = st.sampled_from(
-    ["result"] * 3 + ["error", "progress", "notice", "question", "task", "twice", "changed", "recall"]
+    ["result"] * 3 + ["error", "progress", "notice", "question", "task", "twice", "changed", "recall", "asks"]
 )
 """What a peer does when it is its turn: with `a`, for which of the calls."""
 word = st.tuples(st.sampled_from(SAID), st.integers(0, 5))
@@ -142,8 +145,32 @@ recorded_turns = st.lists(st.tuples(st.one_of(plain_read, read), answers), max_s
 live_reads = st.lists(st.one_of(plain_read, plain_read, read), max_size=8)
 
 
+META = msgspec.json.encode(
+    {
+        mcp.META_VERSION: MODERN,
+        mcp.META_CLIENT: {"name": "c", "version": "1"},
+        mcp.META_CAPABILITIES: {"roots": {}},
+    }
+)[1:-1]
+"""What each request of the modern era says in its `_meta`."""
+
+
+def of_era(era: mcp.Era, data: bytes) -> bytes:
+    """What a core of an era says in the place of one of the legacy era."""
+    if era == "legacy" or b'"method":"notifications/' in data:
+        return data
+    if b'"_meta":{' in data:
+        return data.replace(b'"_meta":{', b'"_meta":{%b,' % META)
+    if b'"params":{}' in data:
+        return data.replace(b'"params":{}', b'"params":{"_meta":{%b}}' % META)
+    return data.replace(b'"params":{', b'"params":{"_meta":{%b},' % META)
+
+
 def greet(scene: Scene) -> int:
     core = scene.connect()
+    if scene.era == "modern":
+        scene.core_says(core, of_era("modern", message(0, "server/discover")))
+        return core
     params: Message = {
         "protocolVersion": LEGACY,
         "capabilities": {"roots": {}},
@@ -158,23 +185,25 @@ PEERS: Message = {"a": {"command": ["x"]}, "b": {"command": ["x"], "tools": {"re
 """Two peers whose tools have the same name; what `b` offers is told as another."""
 
 
-def recorded(turns: Any, *, limit: int = 100, is_whole: bool = True, peers: int = 1) -> Scene:
+def recorded(
+    turns: Any, *, limit: int = 100, is_whole: bool = True, peers: int = 1, era: mcp.Era = "legacy"
+) -> Scene:
     """A session: reads of a core, and after each what its peers have done."""
     names = list(PEERS)[:peers]
     config = Config(
         peers={name: msgspec.convert(PEERS[name], PeerConfig) for name in names},
         limits=LimitsConfig(max_in_flight_per_session=limit),
     )
-    services: list[Service] = [Service(name, "legacy", stamped=False, pages=1) for name in names]
-    scene = Scene(config, services, era="legacy", http=False)
+    services: list[Service] = [Service(name, era, stamped=False, pages=1) for name in names]
+    scene = Scene(config, services, era=era, http=False)
     core = greet(scene)
     if peers > 1:
-        scene.core_says(core, message(LIST_ID, "tools/list"))
+        scene.core_says(core, of_era(era, message(LIST_ID, "tools/list")))
         scene.settle()
     id_ = 1
     for words, told_then in turns:
         for what, pick in words:
-            scene.core_says(core, WORDS[what](id_, pick))
+            scene.core_says(core, of_era(era, WORDS[what](id_, pick)))
             id_ += 1
         scene.settle()
         for how, which in told_then:
@@ -213,6 +242,9 @@ def tell(service: Service, how: str, which: int) -> None:
             more = {"task": {"taskId": "t"}} if how == "task" else {"said": session}
             if how == "recall":
                 more = {"said": UUIDS[0]}
+            elif how == "asks":
+                asked: Message = {"r": {"method": "roots/list", "params": {}}}
+                more = {"resultType": "input_required", "inputRequests": asked, "requestState": "s"}
             wire.says({"id": id_, "result": result | more})
             if how == "twice":
                 wire.says({"id": id_, "result": result | more})
@@ -225,8 +257,9 @@ class Played(NamedTuple):
     frames: list[Frame]
     report: Report
     minted: list[tuple[int, int]]
-    left: list[bytes]
-    """Params of the calls that were not answered when the core had said all, as their peers were to read them."""
+    left: list[tuple[bytes, str, bytes]]
+    """Params of the calls that were not answered when the core had said all, as their peers were to read them, and what
+    they say of the core."""
 
 
 def play(
@@ -254,21 +287,24 @@ def play(
             stage.loop.soon.popleft()()
 
     client: Message = {"name": "c", "version": "1"}
-    says(message(0, "initialize", protocolVersion=LEGACY, capabilities={"roots": {}}, clientInfo=client))
-    says(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    if scene.era == "modern":
+        says(of_era("modern", message(0, "server/discover")))
+    else:
+        says(message(0, "initialize", protocolVersion=LEGACY, capabilities={"roots": {}}, clientInfo=client))
+        says(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
     if len(scene.services) > 1:
-        says(message(LIST_ID, "tools/list"))
+        says(of_era(scene.era, message(LIST_ID, "tools/list")))
     id_ = ids
     for words in reads:
         messages: list[bytes] = []
         for what, pick in words:
-            messages.append(WORDS[what](id_, pick))
+            messages.append(of_era(scene.era, WORDS[what](id_, pick)))
             id_ += 1
         says(*messages)
         while clock.next_due is not None and clock.next_due <= clock.now + int(0.01e9):
             clock.wind(clock.next_due)
             says()
-    left = [bytes(one.params) for one in core.open.values()]
+    left = [(bytes(one.params), one.level, bytes(one.capabilities)) for one in core.open.values()]
     until = clock.now + int(4 * ENDLESS_S * 1e9)
     while clock.next_due is not None and clock.next_due < until:
         clock.wind(clock.next_due)
@@ -280,24 +316,29 @@ def play(
     return Played(said, frames, account(player), minted, left), stage.watched.went
 
 
+ERAS: list[mcp.Era] = ["legacy", "modern"]
+
+
+@pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
 @settings(max_examples=60, deadline=None)
 @given(turns=recorded_turns, reads=live_reads, ids=st.integers(1, 3))
 def test_both_ways_of_a_replay_say_record_and_account_for_the_same(
-    strength: Strength, turns: Any, reads: Any, ids: int
+    strength: Strength, era: mcp.Era, turns: Any, reads: Any, ids: int
 ) -> None:
-    scene = recorded(turns)
+    scene = recorded(turns, era=era)
     again, _ = play(scene, reads, strength=strength, is_straight=True, ids=ids)
     assert again == play(scene, reads, strength=strength, is_straight=False, ids=ids)[0]
 
 
+@pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("strength", ["lockstep", "causal"])
 @settings(max_examples=40, deadline=None)
 @given(turns=recorded_turns)
 def test_a_core_that_does_the_same_again_is_told_the_same_by_both_ways_recorded_or_not(
-    strength: Strength, turns: Any
+    strength: Strength, era: mcp.Era, turns: Any
 ) -> None:
-    scene = recorded(turns)
+    scene = recorded(turns, era=era)
     reads = [words for words, _ in turns]
     long, _ = play(scene, reads, strength=strength, is_straight=False)
     again, _ = play(scene, reads, strength=strength, is_straight=True)
@@ -308,11 +349,11 @@ def test_a_core_that_does_the_same_again_is_told_the_same_by_both_ways_recorded_
 
 @pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
 @settings(max_examples=40, deadline=None)
-@given(turns=recorded_turns, reads=live_reads, does_again=st.booleans())
+@given(turns=recorded_turns, reads=live_reads, does_again=st.booleans(), era=st.sampled_from(ERAS))
 def test_both_ways_of_a_replay_are_the_same_where_there_are_several_peers(
-    strength: Strength, turns: Any, reads: Any, *, does_again: bool
+    strength: Strength, turns: Any, reads: Any, *, does_again: bool, era: mcp.Era
 ) -> None:
-    scene = recorded(turns, peers=2)
+    scene = recorded(turns, peers=2, era=era)
     live = [words for words, _ in turns] if does_again else reads
     again, _ = play(scene, live, strength=strength, is_straight=True)
     assert again == play(scene, live, strength=strength, is_straight=False)[0]
@@ -322,10 +363,11 @@ CALL, TWO = [("call", 0)], [("call", 0), ("call", 1)]
 DONE = [("result", 0)] * 6
 
 
+@pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
-def test_plain_calls_do_go_straight_alone_and_together(strength: Strength) -> None:
+def test_plain_calls_do_go_straight_alone_and_together(strength: Strength, era: mcp.Era) -> None:
     reads: Any = [CALL, TWO, CALL * 6, CALL]
-    scene = recorded([(words, DONE) for words in reads])
+    scene = recorded([(words, DONE) for words in reads], era=era)
     # What is one call too many is told by the long way.
     for more in ([], [CALL]):
         assert play(scene, [*reads, *more], strength=strength, is_straight=True)[1] == 4
@@ -343,6 +385,28 @@ def test_plain_calls_go_straight_to_several_peers_a_read_that_is_for_one_togethe
     assert again == play(scene, reads, strength=strength, is_straight=False)[0]
 
 
+@pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
+def test_an_answer_that_asks_goes_straight_and_the_call_that_goes_on_after_it_the_long_way(
+    strength: Strength,
+) -> None:
+    more: Any = [("goes on", 0)]
+    turns: Any = [(CALL, [("asks", 0)]), (more, DONE), (CALL, DONE)]
+    scene = recorded(turns, era="modern")
+    again, straight = play(scene, [CALL, more, CALL], strength=strength, is_straight=True)
+    assert again == play(scene, [CALL, more, CALL], strength=strength, is_straight=False)[0]
+    assert again.report.divergences == ()
+    assert straight == 2
+
+
+def test_a_call_of_the_modern_era_that_is_not_answered_yet_is_entered_with_what_it_says_of_its_core() -> None:
+    scene = recorded([(CALL, []), (CALL, [("result", 1), ("result", 0)])], era="modern")
+    again, straight = play(scene, [CALL], strength="lockstep", is_straight=True)
+    assert again == play(scene, [CALL], strength="lockstep", is_straight=False)[0]
+    assert straight == 1
+    ((_, _, capabilities),) = again.left
+    assert capabilities == b'{"roots":{}}'
+
+
 def test_a_task_is_asked_for_at_the_one_of_several_peers_that_runs_it() -> None:
     reads: Any = [[("other", 0)], [("task", 0)]]
     scene = recorded([(reads[0], [("task", 1)]), (reads[1], [("result", 1)])], peers=2)
@@ -357,7 +421,7 @@ def test_a_call_that_is_not_answered_yet_is_entered_under_the_name_that_its_peer
     again, straight = play(scene, [other], strength="lockstep", is_straight=True)
     assert again == play(scene, [other], strength="lockstep", is_straight=False)[0]
     assert straight == 1
-    assert again.left == [b'{"name":"t0","arguments":{"n":0}}']
+    assert [params for params, *_ in again.left] == [b'{"name":"t0","arguments":{"n":0}}']
 
 
 @pytest.mark.parametrize("strength", ["lockstep", "causal", "free"])
