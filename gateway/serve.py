@@ -181,7 +181,8 @@ class Gateway:
         )
 
     def _http(self, listen: TcpListen) -> Listener:
-        from gateway.runtime.http_front import FrontOptions, HttpFront
+        from gateway.runtime.http_front import HttpFront
+        from gateway.runtime.http_options import FrontOptions
 
         _server_tls(listen)
         options = FrontOptions(

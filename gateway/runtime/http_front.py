@@ -10,7 +10,7 @@ import asyncio
 import functools
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from starlette.applications import Starlette
@@ -18,9 +18,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from gateway.protocol import http_rules, jsonrpc
+from gateway.protocol import http_rules
 from gateway.protocol.errors import JSONRPC
 from gateway.runtime.http_head import Heads
+from gateway.runtime.http_options import FrontOptions
 from gateway.runtime.http_plain import PlainProtocol
 from gateway.runtime.http_reply import Receive, Reply, Send, respond
 from gateway.runtime.http_server import AsgiServer
@@ -29,45 +30,11 @@ from gateway.runtime.http_sessions import Sessions
 from gateway.runtime.http_single import Single
 from gateway.runtime.http_straight import Straight
 from transports import http_headers as names
-from transports.base import Acceptor, Hello, Limits, Origin, TransportError
+from transports.base import Acceptor, Hello, Origin, TransportError
 from transports.guard import Failures, Guard, Verdict, loopback_hosts
 
 Scope: TypeAlias = dict[str, Any]
 _Decision: TypeAlias = http_rules.Begin | http_rules.Deliver | http_rules.Alone | http_rules.Refuse
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontOptions:
-    """How a front listens. Times are seconds, sizes bytes."""
-
-    path: str = "/mcp"
-    host: str = "127.0.0.1"
-    port: int = 0
-    """0 takes a free one."""
-    limits: Limits = field(default_factory=Limits)
-    json_depth: int = jsonrpc.MAX_DEPTH
-    """How deep a body may nest."""
-    max_sessions: int = 1000
-    """At the limit the session that was silent longest makes room; where all are in use, none is opened."""
-    max_exchanges: int = 4096
-    """Requests being served at once."""
-    idle_s: float = 1800.0
-    """A session without a request for so long has ended."""
-    body_s: float = 30.0
-    """For a whole request body."""
-    silence_s: float | None = 10.0
-    """After so long without a word an answer becomes a stream, which a client can resume when it is cut."""
-    ping_s: float | None = None
-    """Between comments on a silent stream; needed only behind proxies that cut idle connections."""
-    backlog_bytes: int = 256 * 1024
-    """What a session keeps for a client that has no stream open."""
-    resume_bytes: int = 256 * 1024
-    """Events that a session keeps for a client that comes back."""
-    retry_ms: int = 1000
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    stop_s: int = 2
-    """For answers that are being written when the front stops."""
 
 
 def loopback_guard(port: int) -> Guard:

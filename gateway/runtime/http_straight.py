@@ -19,7 +19,7 @@ from transports import http_headers as names
 from transports.base import Hello, TransportError
 
 if TYPE_CHECKING:
-    from gateway.runtime.http_front import FrontOptions
+    from gateway.runtime.http_options import FrontOptions
     from gateway.runtime.http_plain import PlainProtocol
     from gateway.runtime.http_sessions import Sessions
     from gateway.runtime.http_single import Single

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import httpx2
 
-from gateway.runtime.http_front import FrontOptions, HttpFront
+from gateway.runtime.http_front import HttpFront
+from gateway.runtime.http_options import FrontOptions
 from tests.transports.wire_kit import WAIT_S
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 from transports.guard import Guard

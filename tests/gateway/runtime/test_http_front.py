@@ -12,7 +12,7 @@ from mcp.client.client import Client
 from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
-from gateway.runtime.http_front import FrontOptions
+from gateway.runtime.http_options import FrontOptions
 from tests.gateway.runtime.front_kit import LEGACY, MODERN, call, calling, fronted, modern, request
 from tests.transports.wire_kit import eventually, run
 from transports.guard import FAILURES_A_MINUTE, Guard, loopback_hosts

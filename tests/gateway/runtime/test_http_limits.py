@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.runtime.http_front import FrontOptions, HttpFront
+from gateway.runtime.http_front import HttpFront
+from gateway.runtime.http_options import FrontOptions
 from tests.gateway.runtime.front_kit import LEGACY, Desk, call, calling, envelope, modern, request
 from tests.transports.wire_kit import WAIT_S, eventually, run
 from transports.base import Limits, TransportError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from gateway.runtime.http_front import FrontOptions
+from gateway.runtime.http_options import FrontOptions
 from tests.gateway.runtime.front_kit import LEGACY, call, calling, request
 from tests.transports.wire_kit import run
 

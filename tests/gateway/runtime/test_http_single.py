@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.runtime.http_front import FrontOptions
+from gateway.runtime.http_options import FrontOptions
 from tests.gateway.runtime.front_kit import MODERN, call, calling, envelope, modern, request
 from tests.transports.wire_kit import run
 from transports.base import TransportError

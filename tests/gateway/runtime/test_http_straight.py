@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.runtime.http_front import FrontOptions, HttpFront
+from gateway.runtime.http_front import HttpFront
+from gateway.runtime.http_options import FrontOptions
 from gateway.runtime.http_plain import PlainProtocol
 from gateway.runtime.http_straight import Straight
 from tests.gateway.runtime.front_kit import (
