@@ -1,7 +1,8 @@
 """One websocket connection after or before its handshake: what client and listener have in common.
 
-Owns the frames, the bounds and the order of an ending. The protocol itself is websockets' sans-I/O core; whole,
-unfragmented text messages go past it, in and out, since that is what nearly every message is.
+Owns what is read, the answers of the protocol and the order of an ending; what is written is for `ws_output`. The
+protocol itself is websockets' sans-I/O core; whole, unfragmented text messages go past it, in and out, since that is
+what nearly every message is.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import SEND_EOF, Event, Protocol, Side, State
 
-from transports.base import STRAY_BYTES, Id, Limits, Receiver, Stamp, TransportError
+from transports.base import STRAY_BYTES, Id, Limits, Receiver, TransportError
 from transports.lines import READ_BYTES
-from transports.turn import turn_of
 from transports.ws_keepalive import Keepalive
-from transports.ws_wire import Fragments, FrameMaker, ending_of, lacking, sendable, take_texts, watched
+from transports.ws_output import WebSocketOutput
+from transports.ws_wire import Fragments, ending_of, lacking, sendable, take_texts, watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,32 +38,17 @@ class WebSocketOptions:
     """Whether permessage-deflate is offered and taken. Costs three times the time at 64 KiB."""
 
 
-class WebSocketLink(asyncio.Protocol):
+class WebSocketLink(WebSocketOutput):
     """One connection: a `Link`. Text messages alone: a binary one is a stray, and ends it with 1003."""
 
     def __init__(self, wire: Protocol, options: WebSocketOptions) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._turn = turn_of(self._loop)
-        self._tick = -1
-        self._wire = wire
+        super().__init__(wire, options.limits)
         self._reader = watched(wire)
         self._options = options
-        self._limits = options.limits
         self._masked_in = wire.side is Side.SERVER
-        self._frames = FrameMaker(wire.side)
-        self._transport: asyncio.Transport | None = None
-        self._receiver: Receiver | None = None
-        self._open = False
-        self._plain = False
-        self._pending: list[bytes] = []
-        self._pending_bytes = 0
-        self._dirty = False
-        self._blocked = False
-        self._over = False
         self._paused = False
         self._asked = False
         self._fault: TransportError | None = None
-        self._closed = False
         self._told = False
         self._fragments = Fragments()
         self._begun = bytearray()
@@ -77,8 +63,6 @@ class WebSocketLink(asyncio.Protocol):
             give_up=self._give_up_waiting,
         )
         self._deadline: asyncio.TimerHandle | None = None
-        self._stall: asyncio.TimerHandle | None = None
-        self._untaken = 0
 
     # -- what the exchange calls -----------------------------------------------------------------------------
 
@@ -91,49 +75,6 @@ class WebSocketLink(asyncio.Protocol):
     def subprotocol(self) -> str | None:
         """What was agreed on in the handshake."""
         return self._wire.subprotocol
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes accepted that the system has not taken yet, frame headers included."""
-        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
-        return self._pending_bytes + waiting
-
-    def send(self, message: bytes, stamp: Stamp | None = None) -> None:
-        """Send one text message, which must be UTF-8."""
-        if not self._open:
-            return
-        if self._plain:
-            frame = self._frames.text(message)
-        else:
-            self._wire.send_text(message)
-            frame = b"".join(self._wire.data_to_send())
-        turn = self._turn
-        if turn.batching or self._tick == turn.tick or self._pending:
-            self._pending.append(frame)
-            self._pending_bytes += len(frame)
-            if not self._dirty:
-                self._dirty = True
-                turn.add(self)
-            if self._pending_bytes > self._limits.high_bytes:
-                self.flush()
-            return
-        self._tick = turn.tick
-        self._write(frame)
-
-    def send_all(self, messages: list[bytes]) -> None:
-        """As `send`, for several messages."""
-        if not (self._plain and self._turn.batching and self._open):
-            for message in messages:
-                self.send(message)
-            return
-        frame = b"".join(map(self._frames.text, messages))
-        self._pending.append(frame)
-        self._pending_bytes += len(frame)
-        if not self._dirty:
-            self._dirty = True
-            self._turn.add(self)
-        if self._pending_bytes > self._limits.high_bytes:
-            self.flush()
 
     def cancel(self, request_id: Id) -> bool:
         """Never: a websocket cancels by a message."""
@@ -186,25 +127,6 @@ class WebSocketLink(asyncio.Protocol):
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
-        """Write what has been collected in this turn."""
-        self._dirty = False
-        if self._pending:
-            pending, self._pending = self._pending, []
-            self._pending_bytes = 0
-            self._write(b"".join(pending))
-
-    def _write(self, data: bytes) -> None:
-        transport = self._transport
-        if transport is None or self._closed:
-            return
-        if not self._blocked:
-            transport.write(data)
-            return
-        self._untaken += len(data)
-        transport.write(data)
-        self._check_queue()
-
     def _send_wire(self) -> None:
         """Write what the core has to say."""
         self.flush()
@@ -218,53 +140,6 @@ class WebSocketLink(asyncio.Protocol):
                     self._transport.close()
         if self._wire.close_expected():
             self._arm_deadline()
-
-    def pause_writing(self) -> None:
-        """The system takes no more for now."""
-        self._blocked = True
-        if self._transport is not None:
-            self._untaken = self._transport.get_write_buffer_size()
-        self._arm_stall()
-        self._check_queue()
-
-    def resume_writing(self) -> None:
-        """The system has taken everything."""
-        self._blocked = False
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
-        if self._over:
-            self._over = False
-            if self._receiver is not None and not self._closed:
-                self._receiver.writable(ready=True)
-
-    def _check_queue(self) -> None:
-        queued = self.queued_bytes
-        if queued > self._limits.hard_bytes:
-            self._slow(f"{queued} bytes are waiting to be taken", queued)
-        elif queued > self._limits.high_bytes and not self._over:
-            self._over = True
-            if self._receiver is not None:
-                self._receiver.writable(ready=False)
-
-    def _arm_stall(self) -> None:
-        if self._limits.stall_s is not None and self._stall is None:
-            self._stall = self._loop.call_later(self._limits.stall_s, self._check_stall)
-
-    def _check_stall(self) -> None:
-        self._stall = None
-        if self._transport is None or self._closed:
-            return
-        waiting = self._transport.get_write_buffer_size()
-        if waiting < self._untaken:
-            self._untaken = waiting
-            self._arm_stall()
-        else:
-            self._slow(f"nothing was taken for {self._limits.stall_s} s", waiting)
-
-    def _slow(self, what: str, queued: int) -> None:
-        details: dict[str, object] = {"queued_bytes": queued}
-        self.abort(TransportError("slow-consumer", f"The other side reads too slowly: {what}.", details))
 
     # -- reading ---------------------------------------------------------------------------------------------
 
