@@ -35,6 +35,7 @@ PIPE_BYTES = 65536
 """What comes in one piece has to fit, or whoever puts it there waits for ever."""
 RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
 ASKED = "tool_call"
+LOOKING_AHEAD = "known.py: KnownCalls.look_ahead"
 ANSWER = b'{"id":"g%d","version":"1.0","type":"event_hook","payload":{"event":"tool_call","data":%b}}\n'
 CHANGED = b'{"result":{"input":{"text":"changed"}}}'
 
@@ -46,6 +47,9 @@ class Counts:
         self.entered: Counter[str] = Counter()
         self.codes: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
+        self.ahead = 0
+        """Bytecodes of a replay that are for calls to come, once an answer is on its way."""
+        self._is_ahead = False
 
     def enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         """As `sys.settrace` has it: count what is in a function of ours."""
@@ -62,9 +66,13 @@ class Counts:
             del argument
             if event == "opcode":
                 codes[name] += 1
+                self.ahead += self._is_ahead
                 self.calls[name] += bytecode[frame.f_lasti] == call
+            elif event == "return" and name == LOOKING_AHEAD:
+                self._is_ahead = False
             return count
 
+        self._is_ahead = self._is_ahead or name == LOOKING_AHEAD
         return count
 
 
@@ -268,6 +276,7 @@ def main() -> int:
     print(
         f"{what}: {counts.codes.total() / calls:.0f} bytecodes a call, "
         f"{counts.calls.total() / calls:.0f} of them calls, {counts.entered.total() / calls:.0f} of those to us"
+        + (f"; {counts.ahead / calls:.0f} for calls to come" if counts.ahead else "")
     )
     for name, codes in counts.codes.most_common(options.most):
         print(

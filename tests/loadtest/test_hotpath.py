@@ -364,3 +364,10 @@ def test_replayed_calls_that_come_in_one_piece_are_answered_together(as_recorded
     counts = asyncio.run(hotpath.counted_again(32, 8, 300, as_recorded=as_recorded, distinct=True))
     assert counts.entered["straight.py: StraightPlay._send"] == 4
     assert not counts.entered["playing.py: Playing._pump"]
+
+
+def test_what_is_made_ready_for_calls_to_come_is_told_apart() -> None:
+    counts = asyncio.run(hotpath.counted_again(16, 1, 300))
+    assert 0 < counts.ahead < counts.codes.total() / 2
+    assert counts.ahead > counts.codes[hotpath.LOOKING_AHEAD]
+    assert not asyncio.run(hotpath.counted(8, 1, 300)).ahead
