@@ -160,9 +160,7 @@ class QuickAppending(Appending):
             redactor is not None and redactor.hints(seen) and redactor.suspects(seen)
         ):
             return False
-        one = b'%b,"crc":%d}\n' % (first[:-1], crc32c(first))
-        other = b'%b,"crc":%d}\n' % (second[:-1], crc32c(second))
-        data = one + other
+        data = b'%b,"crc":%d}\n%b,"crc":%d}\n' % (first[:-1], crc32c(first), second[:-1], crc32c(second))
         lock = self._lock  # without `with`, as in `append_encoded`
         lock.acquire()
         try:
@@ -177,7 +175,7 @@ class QuickAppending(Appending):
                     done = -1
                 if done == len(data):
                     self._size += done
-                    chain.add_both(one, other, done, seq, at)
+                    chain.add_both(data, seq, at)
                     self._last = seq + 1
                     self._at = at
                     if not self._syncer.is_dirty:

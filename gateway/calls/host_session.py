@@ -123,27 +123,27 @@ class HostSession:
             **({"lane": lane} if lane else {}),
         }
 
-    def context_json(self, call: Call, peer: Peer, at: int | None = None) -> bytes:
-        """As `context`, written. What is the same from call to call is written once. `at` is the time, where whoever
-        asks has just looked."""
-        session = self._session
+    def context_json(self, call: Call, peer: Peer) -> bytes:
+        """As `context`, written. What is the same from call to call is written once."""
         about = call.about
+        core = about.core if about is not None else None
+        if about is None or core is None or core.is_closed or bytes(about.params).find(LANE_MARK) >= 0:
+            return self._write_context(call, peer)
+        return self.plain_context(call, core, peer, self._session.tap.now())
+
+    def plain_context(self, call: Call, core: Core, peer: Peer, at: int) -> bytes:
+        """As `context_json`, for a question about a call of `core` without a lane. `at` is the time."""
+        session = self._session
         known = self._written.get(peer)
         if (
             known is None
-            or about is None
-            or known.core is not about.core
-            or known.core.is_closed
-            or known.capabilities is not known.core.capabilities
+            or known.core is not core
+            or known.capabilities is not core.capabilities
             or known.registered is not peer.registered
             or known.tools is not session.catalog.told_tools
             or known.has_terminal is not (session.exchange.host.terminal(session) is not None)
-            # The straight way leaves calls with a lane alone.
-            or (call.asked is None and bytes(about.params).find(LANE_MARK) >= 0)
         ):
             return self._write_context(call, peer)
-        if at is None:
-            at = session.tap.now()
         return b'%b"now_ms":%d%b' % (known.head, self._begun_ms + at // _MS, known.tail)
 
     def _write_context(self, call: Call, peer: Peer) -> bytes:

@@ -38,13 +38,14 @@ def ready_at(seat: Seat, core: Core) -> Peer | None:
 
 def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
     """Send a plain call on, and say whether that was done. Where not, nothing has been touched."""
+    if not session.is_straight:
+        return False
     id_ = envelope.id
     calls = core.open
     exchange = session.exchange
     tap = session.tap
     if (
-        not session.is_straight
-        or id_ in calls
+        id_ in calls
         or len(calls) + len(session.cores) > session.max_in_flight
         or exchange.is_draining
         or not exchange.is_watching

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.calls.ports import Timer
     from gateway.calls.seat import Seat
     from gateway.calls.session import Session
+    from transports.base import Link
 
 EVENT: Final = "tool_call"
 
@@ -106,7 +107,7 @@ class Way:
             if (
                 ask is None
                 or about is None
-                or not ask(ours, EVENT, asked, about.context_json(leg, guard, at))
+                or not ask(ours, EVENT, asked, about.plain_context(leg, core, guard, at))
             ):
                 guard.put_question(leg, EVENT, asked, question)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
@@ -242,9 +243,16 @@ class Asked(msgspec.Struct, eq=False):
             pending[ours] = call
             peer.calls += 1
             peer.delivered = seq
-            peer.link.send(  # pyright: ignore[reportOptionalMemberAccess] - a plain peer has one
-                b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, call.params)
-            )
+            send_line = peer.send_line
+            if given or send_line is None or core.send_line is None:
+                link: Link = peer.link  # pyright: ignore[reportAssignmentType] - a plain peer has one
+                link.send(
+                    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, call.params)
+                )
+            else:
+                send_line(
+                    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, call.params)
+                )
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             session.call_failed(call, fault)
         return True
