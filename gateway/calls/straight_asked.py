@@ -206,8 +206,7 @@ class Asked(msgspec.Struct, eq=False):
             or core.open.get(call.core_id) is not call  # pyright: ignore[reportArgumentType] - it is a number
             or (guard.on_left is not None and not way.seat.is_simple(session))
             or seat is None
-            or len(seat.peers) != 1
-            or seat.peers[0] is not peer
+            or peer not in seat.peers
             or (given and hooked.complaint(call.name, given) != "")
         ):
             return False

@@ -67,6 +67,8 @@ _ID_BYTES: Final = len(_ID)
 _NOTHING_READ: Final = b"nothing ends so", 0, "", b""
 _MOST_KNOWN: Final = 4096
 """Bytes of an answer that is compared with the next one, at most."""
+_MOST_ID: Final = 32
+"""Bytes of an id of ours, at most."""
 _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
 
@@ -112,7 +114,9 @@ class Extension:
         self._answered = _NOTHING_READ
         """What follows on the id of the answer to a hook that was read last, how far from the end that is, and the
         answer's event and result."""
-        self._most_known = min(_MOST_KNOWN, self.limits.most_bytes)
+        # An id of ours does not make a message too long that is as short.
+        self._most_known = min(_MOST_KNOWN, self.limits.most_bytes - _MOST_ID)
+        self._most_questions, self._most_bytes = self.limits.questions, self.limits.most_bytes
         self._heads: dict[str, bytes] = {}
         """What stands between id and data of a question to a hook, by event; only of events that it has a hook for."""
         self._deadline: int | None = now + self.limits.register_ns
@@ -237,10 +241,10 @@ class Extension:
 
         `data` is an object, and so is `context`, which is empty where there is none.
         """
-        questions, limits = self.questions, self.limits
+        questions = self.questions
         open_ = questions.open
         head = self._heads.get(event)
-        if self.state != "running" or len(open_) >= limits.questions:
+        if self.state != "running" or len(open_) >= self._most_questions:
             return None
         if head is None:
             offer = self.offer
@@ -252,7 +256,7 @@ class Extension:
             line = b'{"id":"g%d"%b%b,"context":%b}}' % (number, head, data, context)
         else:
             line = b'{"id":"g%d"%b%b}}' % (number, head, data)
-        if len(line) > limits.most_bytes:
+        if len(line) > self._most_bytes:
             return None
         questions.last = number
         key = f"g{number}"
@@ -267,7 +271,7 @@ class Extension:
         if self.state != "running":
             return None
         tail, size, event, result = self._answered
-        if data.endswith(tail) and data.startswith(_ID) and len(data) <= self._most_known:
+        if data.endswith(tail) and data.startswith(_ID):
             # It is the last one but for what stands as its id, which is one of ours or none of an open question.
             key = data[_ID_BYTES:size].decode(errors="replace")
         else:
