@@ -114,6 +114,7 @@ class _Hears:
     def __init__(self, peer: Peer) -> None:
         self.message, self.stray, self.failed = peer.message, peer.stray, peer.failed
         self.writable, self.closed, self.answered = peer.writable, peer.closed, peer.hook_answered
+        self.answered_all = peer.hooks_answered
 
 
 class HttpEnd:

@@ -156,7 +156,10 @@ class Core:
 
     def together(self, many: Sequence[bytes]) -> int:
         """Messages of the core that came in one piece: send on as many of the first as are plain calls; how many."""
-        return go_together(self.session, self, many, self.most_depth)
+        session = self.session
+        if session.is_straight or session.hooked is None:
+            return go_together(session, self, many, self.most_depth)
+        return session.hooked.go_together(self, many, self.most_depth)
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message."""

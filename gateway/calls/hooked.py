@@ -6,7 +6,7 @@ were asked. How answers become one is `hooks`' business, the asking of one event
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -199,6 +199,13 @@ class Hooked:
 
     goes_straight = goes_by_hooks
     """As `straight.goes_straight`, where there are extensions, whether they are asked about calls or not."""
+
+    def go_together(self, core: Core, many: Sequence[bytes], most_depth: int) -> int:
+        """As `straight.go_together`, for calls that hooks are asked about."""
+        # Here, since most who have a hook never send several calls at once.
+        from gateway.calls.straight_crowd import ask_together
+
+        return ask_together(self, core, many, most_depth)
 
     def holds(self, request: Request, call: Call, peer: Peer) -> bool:
         """Whether a tool call waits for hooks, which have been begun to be asked; it goes on by itself."""

@@ -418,6 +418,13 @@ class Peer:
         else:
             call.session.answered(call, Reply(result=result, seq=seq))
 
+    def hooks_answered(self, answers: Sequence[tuple[int, bytes]]) -> None:
+        """As `hook_answered`, for answers that came in one piece."""
+        from gateway.calls.straight_crowd import decide_together
+
+        for id_, result in answers[decide_together(self, answers) :]:
+            self.hook_answered(id_, result)
+
     def next_id(self) -> int:
         """Return a fresh id of ours."""
         self.last_id += 1

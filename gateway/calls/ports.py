@@ -6,7 +6,7 @@ Owns the interfaces only. Every call returns at once; a test implements them wit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
@@ -30,6 +30,12 @@ __all__ = [
     "Authority", "Hello", "Host", "Id", "Keeper", "Link", "Origin", "Served", "Stamp", "Tap", "Terminal",
     "Timer", "TransportError",
 ]  # fmt: skip
+
+
+AskingRow: TypeAlias = tuple[bytes, str, int, str, int, bytes]
+"""A call's message, peer, id and tool, and the id and the message of the question about it."""
+DecidingRow: TypeAlias = "tuple[bytes, int, int, bytes, int, Form, int]"
+"""An answer's message and id, its question, the patch, the frame that was judged, the form, and when it was asked."""
 
 
 class Tap(Protocol):
@@ -99,6 +105,19 @@ class Tap(Protocol):
         """Record an extension's answer to the question `re` about the frame `judged`, and the decision made of it, by
         one write; it was asked at `since`. `then` is the question about the same frame to the next extension: whose,
         its id and itself. Returns the `seq` of the answer, the others follow on; or -1 where nothing was done."""
+        ...
+
+    def asking_together(
+        self, after: int | None, asked: str, event: str, rows: Sequence[AskingRow]
+    ) -> int:  # fmt: skip
+        """As `asking`, for calls that came together: all frames by one write. Returns the `seq` of the first one, the
+        others follow on; or -1 where nothing was done."""
+        ...
+
+    def deciding_together(
+        self, peer: str, after: int | None, event: str, rows: Sequence[DecidingRow]
+    ) -> int:  # fmt: skip
+        """As `deciding`, for answers that came together; as `asking_together`."""
         ...
 
     def met(self, peer: str, facts: PeerFacts) -> None:

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 EVENT: Final = "tool_call"
 
-_QUESTION: Final = (
+QUESTION: Final = (
     b'{"jsonrpc":"2.0","id":%d,"method":"pi/event_hook","params":{"event":"tool_call","data":%b}}'
 )
+PATCH: Final = b'[{"op":"replace","path":"/input","value":%b}]'
 
 
 class _Decided(msgspec.Struct, gc=False):
@@ -83,7 +84,7 @@ class Way:
         tap = session.tap
         ours = guard.last_id + 1
         asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (_encode(name), id_, given)
-        question = _QUESTION % (ours, asked)
+        question = QUESTION % (ours, asked)
         seq = tap.asking(data, peer.name, id_, core.delivered, name, guard.name, ours, EVENT, question)
         if seq < 0:
             return False
@@ -191,12 +192,12 @@ class Asked(msgspec.Struct, eq=False):
         session, core, leg = call.session, call.core, call.leg
         form, given, patch = way.none, b"", b""
         if result != b"{}":
-            changed = _changed(result)
+            changed = changed_by(result)
             if changed is None:
                 return False
             if changed:
                 form, given = way.replaces, changed
-                patch = b'[{"op":"replace","path":"/input","value":%b}]' % given
+                patch = PATCH % given
         hooked = way.hooked
         seat = session.seats.get(peer.name)
         if (
@@ -212,48 +213,14 @@ class Asked(msgspec.Struct, eq=False):
             return False
         if way.then is not None:
             return self._goes_to(way.then, guard, leg, data, given, patch)
-        tap = session.tap
-        seq = call.seq
-        answered = tap.deciding(
-            data, guard.name, id_, leg.seq, guard.delivered, EVENT, patch, seq, form, self.since
+        answered = session.tap.deciding(
+            data, guard.name, id_, leg.seq, guard.delivered, EVENT, patch, call.seq, form, self.since
         )
         if answered < 0:
             return False
         guard.damage.silence = guard.damage.in_a_row = 0
-        del guard.pending[id_], way.open[seq]
-        call.leg = None
-        try:
-            if given:
-                call.params = translate.with_members(call.params, {"arguments": Raw(given)})
-            pending = peer.pending
-            if (
-                not peer.is_plain
-                or peer.is_full
-                or len(pending) >= peer.limit
-                or not session.exchange.is_watching
-            ):
-                session.submit(call, peer)
-                return True
-            # As `session.submit`, without what is known of the call already.
-            call.peer = peer
-            call.peer_id = ours = peer.last_id = peer.last_id + 1
-            call.deadline = tap.at + peer.timeout_ns
-            call.shape = session.same
-            pending[ours] = call
-            peer.calls += 1
-            peer.delivered = seq
-            send_line = peer.send_line
-            if given or send_line is None or core.send_line is None:
-                link: Link = peer.link  # pyright: ignore[reportAssignmentType] - a plain peer has one
-                link.send(
-                    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, call.params)
-                )
-            else:
-                send_line(
-                    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, call.params)
-                )
-        except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            session.call_failed(call, fault)
+        del guard.pending[id_], way.open[call.seq]
+        send_on(session, call, peer, core, given)
         return True
 
     def _goes_to(self, after: Way, guard: Peer, leg: Call, data: bytes, given: bytes, patch: bytes) -> bool:
@@ -265,13 +232,10 @@ class Asked(msgspec.Struct, eq=False):
         if other is None:
             return False
         asked = self.asked
+        id_called: int = call.core_id  # pyright: ignore[reportAssignmentType] - a plain call has a number
         if given:
-            asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (
-                _encode(call.name),
-                call.core_id,
-                given,
-            )
-        question = _QUESTION % (other.last_id + 1, asked)
+            asked = data_of(call.name, id_called, given)
+        question = QUESTION % (other.last_id + 1, asked)
         form = way.replaces if given else way.none
         id_: int = leg.peer_id  # pyright: ignore[reportAssignmentType] - ours is a number
         answered = tap.deciding(
@@ -328,7 +292,7 @@ class Asked(msgspec.Struct, eq=False):
         return self.way.hooked.goes_on(request, call, self.peer, self.way.line, self.asked, leg, self.since)
 
 
-def _changed(result: bytes) -> bytes | None:
+def changed_by(result: bytes) -> bytes | None:
     """The input that the answer of a hook asks for, empty where that is none; None where it says more, or is wrong."""
     try:
         answer = _read(result).result
@@ -338,3 +302,41 @@ def _changed(result: bytes) -> bytes | None:
         return None
     given = answer.input
     return b"" if isinstance(given, UnsetType) else bytes(given)
+
+
+def send_on(session: Session, call: Call, peer: Peer, core: Core, given: bytes) -> None:
+    """Send a call on that a hook has let pass: `given` is what its input was changed to, if it was."""
+    call.leg = None
+    try:
+        if given:
+            call.params = translate.with_members(call.params, {"arguments": Raw(given)})
+        pending = peer.pending
+        if (
+            not peer.is_plain
+            or peer.is_full
+            or len(pending) >= peer.limit
+            or not session.exchange.is_watching
+        ):
+            session.submit(call, peer)
+            return
+        # As `session.submit`, without what is known of the call already.
+        call.peer = peer
+        call.peer_id = ours = peer.last_id = peer.last_id + 1
+        call.deadline = session.tap.at + peer.timeout_ns
+        call.shape = session.same
+        pending[ours] = call
+        peer.calls += 1
+        peer.delivered = call.seq
+        send_line = peer.send_line
+        if given or send_line is None or core.send_line is None:
+            link: Link = peer.link  # pyright: ignore[reportAssignmentType] - a plain peer has one
+            link.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, call.params))
+        else:
+            send_line(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, call.params))
+    except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+        session.call_failed(call, fault)
+
+
+def data_of(name: str, id_: int, given: bytes) -> bytes:
+    """The data of the event of a call of the tool `name` with these `arguments`."""
+    return b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (_encode(name), id_, given)

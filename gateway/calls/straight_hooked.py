@@ -31,7 +31,7 @@ class _Called(msgspec.Struct, gc=False):
     meta: Raw = msgspec.field(name="_meta", default=EMPTY)
 
 
-_read = msgspec.json.Decoder(_Called).decode
+read_called = msgspec.json.Decoder(_Called).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -60,13 +60,13 @@ def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -
         return False
     params = envelope.params
     try:
-        called = _read(params)
+        called = read_called(params)
     except msgspec.DecodeError:
         return False
     name = called.name
     tool = session.catalog.direct.get(name)
     # Who is asked about a call is told its name as the peer has it.
-    if tool is None or tool.original != name or (called.meta and _says_more(data)):
+    if tool is None or tool.original != name or (called.meta and says_more(data)):
         return False
     seat = session.seats[tool.peer]
     peers = seat.peers
@@ -95,6 +95,6 @@ def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -
     return True
 
 
-def _says_more(data: bytes) -> bool:
+def says_more(data: bytes) -> bool:
     """Whether a call says more about itself than whose it is, by `_meta`."""
     return data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0

@@ -119,6 +119,14 @@ class PlayerTap:
         """As `together`."""
         return -1
 
+    def asking_together(self, *_: Any, **__: Any) -> int:
+        """As `together`."""
+        return -1
+
+    def deciding_together(self, *_: Any, **__: Any) -> int:
+        """As `together`."""
+        return -1
+
     def _look(
         self, seq: int, kind: str, way: str, body: bytes, peer: str, re: int | None, method: str, name: str, lane: str,
         parent: int | None = None, op: int | None = None,

@@ -153,6 +153,14 @@ class GatheringTap:
         """As `together`."""
         return -1
 
+    def asking_together(self, *_: Any, **__: Any) -> int:
+        """As `together`."""
+        return -1
+
+    def deciding_together(self, *_: Any, **__: Any) -> int:
+        """As `together`."""
+        return -1
+
     def met(self, peer: str, facts: PeerFacts) -> None:
         """The recording knows who the peer was."""
 

@@ -42,7 +42,7 @@ class Life:
     """The receiver of one life: passes messages straight to the peer, and its end to the connection."""
 
     __slots__ = (
-        "_connection", "_peer", "answered", "early", "is_over", "is_told", "link", "message", "process",
+        "_connection", "_peer", "answered", "answered_all", "early", "is_over", "is_told", "link", "message", "process",
         "stderr_left", "stderr_lost", "together",
     )  # fmt: skip
 
@@ -50,6 +50,7 @@ class Life:
         self.message = peer.message
         self.together = peer.together
         self.answered = peer.hook_answered
+        self.answered_all = peer.hooks_answered
         self._connection = connection
         self._peer: Peer | None = peer
         """Whose life it is; None once nothing of it is passed on any more."""
@@ -65,7 +66,7 @@ class Life:
 
     def mute(self) -> None:
         """Pass on nothing more of this life: its peer's next one may have begun."""
-        self.message = self.answered = _nothing
+        self.message = self.answered = self.answered_all = _nothing
         self.together = len
         self._peer = None
 

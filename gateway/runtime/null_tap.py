@@ -15,6 +15,7 @@ from recordings.header import PeerFacts
 from transports.base import Id
 
 if TYPE_CHECKING:
+    from gateway.calls.ports import AskingRow, DecidingRow
     from gateway.hooks.record import Form
     from gateway.protocol.jsonrpc import LongAnswer, LongCall
 
@@ -88,6 +89,24 @@ class NullTap:
         first = self.record("response", "peer>")
         if first >= 0:
             self._seq += 1 if then is None else 2
+        return first
+
+    def asking_together(
+        self, after: int | None, asked: str, event: str, rows: Sequence[AskingRow]
+    ) -> int:  # fmt: skip
+        """Number frames, two for each."""
+        return self._number("request", "core>", rows)
+
+    def deciding_together(
+        self, peer: str, after: int | None, event: str, rows: Sequence[DecidingRow]
+    ) -> int:  # fmt: skip
+        """Number frames, two for each."""
+        return self._number("response", "peer>", rows)
+
+    def _number(self, kind: str, way: str, rows: Sequence[object]) -> int:
+        first = self.record(kind, way)
+        if first >= 0:
+            self._seq += 2 * len(rows) - 1
         return first
 
     def met(self, peer: str, facts: PeerFacts) -> None:

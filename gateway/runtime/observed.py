@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from gateway.calls.ports import Tap
+    from gateway.calls.ports import AskingRow, DecidingRow, Tap
     from gateway.hooks.record import Form
     from gateway.protocol.jsonrpc import LongAnswer, LongCall
 
@@ -104,11 +104,8 @@ class ObservedTap:
         tap = self._tap
         seq = tap.asking(body, peer, id, after, name, asked, question_id, event, question)
         if seq >= 0:
-            at = self.at = tap.at
-            facts = _facts_of_question(asked, question_id, seq, event)
-            fields = peer, id, None, "tools/call", name, tap.unsuspected, None
-            self._put((seq, at, "request", "core>", body, fields))
-            self._put((seq + 1, at, "request", ">peer", question, facts))
+            self.at = tap.at
+            self._show_asking(seq, asked, event, (body, peer, id, name, question_id, question))
         return seq
 
     def deciding(
@@ -120,22 +117,53 @@ class ObservedTap:
         seq = tap.deciding(body, peer, id, re, after, event, patch, judged, form, since, then)
         if seq >= 0:
             at = self.at = tap.at
-            facts = {
-                "peer": peer,
-                "life": 1,
-                "re": re,
-                "parent": judged,
-                "name": event,
-                "x": form.x(at - since),
-            }
-            fields = peer, id, re, "pi/event_hook", "", tap.unsuspected, None
-            self._put((seq, at, "response", "peer>", body, fields))
-            self._put((seq + 1, at, "hook", "inside", patch, facts))
+            self._show_deciding(seq, peer, event, (body, id, re, patch, judged, form, since))
             if then is not None:
                 asked, question_id, question = then
                 facts = _facts_of_question(asked, question_id, judged, event)
                 self._put((seq + 2, at, "request", ">peer", question, facts))
         return seq
+
+    def asking_together(
+        self, after: int | None, asked: str, event: str, rows: Sequence[AskingRow]
+    ) -> int:  # fmt: skip
+        """Record calls and questions by one write, then show them."""
+        tap = self._tap
+        first = tap.asking_together(after, asked, event, rows)
+        if first >= 0:
+            self.at = tap.at
+            for number, row in enumerate(rows):
+                self._show_asking(first + 2 * number, asked, event, row)
+        return first
+
+    def deciding_together(
+        self, peer: str, after: int | None, event: str, rows: Sequence[DecidingRow]
+    ) -> int:  # fmt: skip
+        """Record answers and decisions by one write, then show them."""
+        tap = self._tap
+        first = tap.deciding_together(peer, after, event, rows)
+        if first >= 0:
+            self.at = tap.at
+            for number, row in enumerate(rows):
+                self._show_deciding(first + 2 * number, peer, event, row)
+        return first
+
+    def _show_asking(self, seq: int, asked: str, event: str, row: AskingRow) -> None:
+        body, peer, id_, name, question_id, question = row
+        at = self.at
+        plain = peer, id_, None, "tools/call", name, self._tap.unsuspected, None
+        self._put((seq, at, "request", "core>", body, plain))
+        facts = _facts_of_question(asked, question_id, seq, event)
+        self._put((seq + 1, at, "request", ">peer", question, facts))
+
+    def _show_deciding(self, seq: int, peer: str, event: str, row: DecidingRow) -> None:
+        body, id_, re, patch, judged, form, since = row
+        at = self.at
+        x = form.x(at - since)
+        facts = {"peer": peer, "life": 1, "re": re, "parent": judged, "name": event, "x": x}
+        plain = peer, id_, re, "pi/event_hook", "", self._tap.unsuspected, None
+        self._put((seq, at, "response", "peer>", body, plain))
+        self._put((seq + 1, at, "hook", "inside", patch, facts))
 
     def close(self) -> None:
         """Record nothing more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gateway.calls.pi.extension import Limits as PiLimits
@@ -22,6 +22,10 @@ class Hears(Receiver, Protocol):
 
     def answered(self, id_: int, result: bytes) -> None:
         """The result of a `pi/event_hook`, by the id of the request."""
+        ...
+
+    def answered_all(self, answers: Sequence[tuple[int, bytes]]) -> None:
+        """As `answered`, for several."""
         ...
 
 
@@ -125,6 +129,18 @@ class PiLink:
                 return
         self._carry(self._server.from_extension(data, self._now()))
         self._flush()
+
+    def together(self, many: Sequence[bytes]) -> int:
+        """Messages that came in one piece: pass on as many of the first as are answers to hooks; how many."""
+        answers: list[tuple[int, bytes]] = []
+        for data in many if not self._waiting else ():
+            answered = self._hook_answered(data)
+            if answered is None:
+                break
+            answers.append(answered)
+        if answers:
+            self._receiver.answered_all(answers)
+        return len(answers)
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message: recorded as any peer's are, and answered where they can be."""

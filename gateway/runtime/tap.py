@@ -19,6 +19,7 @@ from recordings.store import Recorder
 from transports.base import Id
 
 if TYPE_CHECKING:
+    from gateway.calls.ports import AskingRow, DecidingRow
     from gateway.hooks.record import Form
     from gateway.protocol.jsonrpc import LongAnswer, LongCall
 
@@ -366,6 +367,68 @@ class RecordingTap:
         self._next = seq + 3
         self.unsuspected = self._has_redactor
         return seq
+
+    def asking_together(
+        self, after: int | None, asked: str, event: str, rows: Sequence[AskingRow]
+    ) -> int:  # fmt: skip
+        """As `calls.ports.Tap` has it."""
+        self._look_for_secrets()
+        seq = self._next
+        at = time.monotonic_ns() - self._start
+        frames: list[bytes] = []
+        seen: list[bytes] = []
+        for body, peer, id_, name, question_id, question in rows:
+            if self._is_odd(after, body, question):
+                return -1
+            first, second, is_harmless = self._questions[peer, name, asked, event]
+            first %= (seq, at, id_, after, body)
+            second %= (seq + 1, at, question_id, seq, question)
+            frames += (first, second)
+            seen += (body if is_harmless else first, second)
+            seq += 2
+        return self._append_all(frames, seen, at)
+
+    def deciding_together(
+        self, peer: str, after: int | None, event: str, rows: Sequence[DecidingRow]
+    ) -> int:  # fmt: skip
+        """As `calls.ports.Tap` has it."""
+        self._look_for_secrets()
+        seq = self._next
+        at = time.monotonic_ns() - self._start
+        frames: list[bytes] = []
+        seen: list[bytes] = []
+        for body, id_, re, patch, judged, form, since in rows:
+            if self._is_odd(after, body, patch):
+                return -1
+            first, second, is_harmless = self._decisions[form, peer, event]
+            first %= (seq, at, id_, re, after, body)
+            second %= (seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
+            frames += (first, second)
+            seen += (body if is_harmless else first, second)
+            seq += 2
+        return self._append_all(frames, seen, at)
+
+    def _is_odd(self, after: int | None, body: bytes, other: bytes) -> bool:
+        """Whether two frames cannot be recorded as most are."""
+        most = self._quick_bytes
+        return (
+            self._barrier
+            or after is None
+            or len(body) >= most
+            or len(other) >= most
+            or NEWLINE in body
+            or NEWLINE in other
+        )
+
+    def _append_all(self, frames: list[bytes], seen: list[bytes], at: int) -> int:
+        """Append frames that follow on the last one, by one write; the number of the first, or -1."""
+        first = self._next
+        if not self._recorder.append_together(frames, b"\n".join(seen), first, at):
+            return -1
+        self.at = at
+        self._next = first + len(frames)
+        self.unsuspected = self._has_redactor
+        return first
 
     def _missing(self, fault: RecordingError) -> int:
         """A frame could not be written: others that refer to it are to be looked at from here on."""

@@ -131,6 +131,24 @@ class ListTap:
             )  # fmt: skip
         return seq
 
+    def asking_together(self, after: int | None, asked: str, event: str, rows: Sequence[Any]) -> int:
+        if self.is_broken or self.refuses & {"core>", ">peer"}:
+            return -1
+        seqs = [
+            self.asking(body, peer, id_, after, name, asked, question_id, event, question)
+            for body, peer, id_, name, question_id, question in rows
+        ]
+        return seqs[0]
+
+    def deciding_together(self, peer: str, after: int | None, event: str, rows: Sequence[Any]) -> int:
+        if self.is_broken or self.refuses & {"peer>", "inside"}:
+            return -1
+        seqs = [
+            self.deciding(body, peer, id_, re, after, event, patch, judged, form, since)
+            for body, id_, re, patch, judged, form, since in rows
+        ]
+        return seqs[0]
+
     def met(self, peer: str, facts: Any) -> None:
         pass
 

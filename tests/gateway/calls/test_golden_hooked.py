@@ -107,6 +107,25 @@ class Guard(Service):
         self.desk.settle()
         return True
 
+    def answers_together(self, datas: list[Any]) -> None:
+        """Answer what it was asked by lines of one piece, as `PiLink` takes those; `datas` are as those of `next`."""
+        asked, self._to_answer = self._to_answer, self._to_answer[len(datas) :]
+        lines = [
+            data.replace("ID", heard["id"]).encode()
+            if isinstance(data, str)
+            else message("event_hook", {"event": heard["payload"]["event"], "data": data}, heard["id"])
+            for data, heard in zip(datas, asked, strict=False)
+        ]
+        answers: list[tuple[int, bytes]] = []
+        while lines and (shortly := self.server.hook_answered(lines[0])) is not None:
+            answers.append(shortly)
+            del lines[0]
+        if answers:
+            self.wires[-1].receiver.hooks_answered(answers)
+        for line in lines:
+            self._hears(self.wires[-1], line)
+        self.desk.settle()
+
     def _answer(self, wire: Wire, heard: Message) -> None:
         payload = heard["payload"]
         answer: Any = self.next.pop(0) if self.next else {}

@@ -25,7 +25,7 @@ class Heard:
     def message(self, *what: Any) -> None:
         self.heard.append(what)
 
-    stray = failed = writable = hook_answered = message
+    stray = failed = writable = hook_answered = hooks_answered = message
 
     def together(self, many: list[bytes]) -> int:
         self.heard.append(tuple(many))

@@ -179,3 +179,66 @@ def test_without_a_recording_frames_are_numbered(then: tuple[str, int, bytes] | 
     assert played(tap, b"{}", b"", "guard", at_once=True, then=then) == [1, 3]
     assert tap.record("mark", "inside") == (6 if then is None else 7)
     assert RefusingTap().asking(b"{}", "calc", 3, 0, "add", "guard", 7, EVENT, QUESTION) == -1
+
+
+def crowd(tap: Any, bodies: list[bytes], patches: list[bytes], *, together: bool) -> list[int]:
+    """Record calls and their questions, and then the answers and the decisions; the numbers of the first of each."""
+    answer = b'{"jsonrpc":"2.0","id":%d,"result":{}}'
+    facts = form("guard")
+    tap.record("mark", "inside", x={"first": True})
+    rows = [(body, "calc", 3 + number, "add", 7 + number, QUESTION) for number, body in enumerate(bodies)]
+    asked = tap.asking_together(0, "guard", EVENT, rows) if together else -1
+    if asked < 0:
+        asked = min([one_by_one(tap, body, id_, asked_as) for body, _, id_, _, asked_as, _ in rows])
+    judged = [
+        (answer % (7 + number), 7 + number, asked + 2 * number + 1, patch, asked + 2 * number, facts, tap.at)
+        for number, patch in enumerate(patches)
+    ]
+    decided = tap.deciding_together("guard", asked + 1, EVENT, judged) if together else -1
+    if decided < 0:
+        decided = asked + 2 * len(rows)
+        for body, id_, re, patch, seq, facts, since in judged:
+            tap.plain("response", "peer>", body, "guard", id_, re, asked + 1, METHOD, "")
+            decision: dict[str, Any] = {"peer": "guard", "life": 1, "re": re, "parent": seq, "name": EVENT}
+            tap.record("hook", "inside", patch, **decision, x=facts.x(tap.at - since))
+    tap.record("mark", "inside", x={"last": True})
+    return [asked, decided]
+
+
+def one_by_one(tap: Any, body: bytes, id_: int, asked_as: int) -> int:
+    """Record a call and its question as the long way does."""
+    seq: int = tap.plain("request", "core>", body, "calc", id_, None, 0, "tools/call", "add")
+    facts: dict[str, Any] = {"peer": "guard", "life": 1, "id": asked_as, "parent": seq, "method": METHOD}
+    tap.record("request", ">peer", QUESTION, **facts, name=EVENT, flags=("synthetic",))
+    return seq
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        [b"{}"] * 3,
+        [b"{}", b'{"token":"hunter2-and-more"}', b"[]"],
+        [b"{}", b'{"n": \n 1}'],
+        [b"{}", b"[" + b"1" * BLOB_BYTES + b"]"],
+    ],
+)
+@pytest.mark.parametrize("patch", [b"", PATCH, b'[{"password":"hunter2-and-more"}]'])
+def test_what_came_together_is_by_one_write_what_it_is_one_by_one(
+    bodies: list[bytes], patch: bytes, tmp_path: Path
+) -> None:
+    shown = Shown(), Shown()
+    for number, folder in enumerate(("one", "all")):
+        recorder = Recorder(tmp_path / folder, durability="os", redactor=Redactor(b"k" * 32))
+        tap = ObservedTap(
+            RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None), shown[number]
+        )
+        count = len(bodies)
+        patches = [patch, *[b""] * (count - 1)]
+        assert crowd(tap, bodies, patches, together=folder == "all") == [1, 1 + 2 * count]
+        recorder.close()
+    assert kept(tmp_path / "all") == kept(tmp_path / "one")
+    assert [item[:4] for item in shown[1].items] == [item[:4] for item in shown[0].items]
+
+
+def test_without_a_recording_frames_that_came_together_are_numbered() -> None:
+    assert crowd(NullTap(), [b"{}"] * 3, [b""] * 3, together=True) == [1, 7]
