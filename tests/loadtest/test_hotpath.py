@@ -247,6 +247,26 @@ def test_what_is_counted_of_calls_that_a_hook_is_asked_about_is_the_straight_way
     assert not counts.entered["hook_run.py: Run._advance"]
 
 
+def test_what_is_counted_of_calls_that_several_hooks_are_asked_about_is_the_straight_way_for_each() -> None:
+    counts = asyncio.run(hotpath.counted(8, 1, 300, hooks=["tool_call"] * 3))
+    assert counts.entered["straight_asked.py: Way.asks"] == 8
+    assert counts.entered["straight_asked.py: Way.asks_too"] == 16
+    assert counts.entered["straight_asked.py: Asked.comes"] == 24
+    assert not counts.entered["hook_run.py: Run._advance"]
+
+
+@pytest.mark.parametrize("answer", [b"{}", hotpath.CHANGED])
+def test_calls_of_one_piece_that_a_hook_is_asked_about_go_together_and_so_do_its_answers(
+    answer: bytes,
+) -> None:
+    counts = asyncio.run(hotpath.counted(32, 8, 300, hooks=["tool_call"], answer=answer))
+    assert counts.entered["straight_crowd.py: ask_together"] == 4
+    assert counts.entered["straight_crowd.py: decide_together"] == 4
+    assert counts.entered["quick_appending.py: QuickAppending.append_together"] == 12
+    assert not counts.entered["straight_asked.py: Way.asks"]
+    assert not counts.entered["straight_asked.py: Asked.comes"]
+
+
 def test_a_call_that_a_hook_is_asked_about_leaves_nothing_for_the_garbage_collector(tmp_path: Path) -> None:
     async def answer(rig: Rig, number: int) -> None:
         rig.extensions[0].put(hotpath.ANSWER % (number, b"{}" if number % 2 else hotpath.CHANGED))
