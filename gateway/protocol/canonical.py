@@ -26,7 +26,6 @@ _FEW = 16
 """Members of an object that are looked at one by one; of more, all are read and written in less time."""
 _QUOTE, _COMMA, _BRACE, _BACKSLASH = b'",}\\'
 _ARGUMENTS = b'"arguments":{'
-_WORDS = frozenset((b"true", b"false", b"null"))
 _LEVELS = 6
 """Levels of nesting in which other numbers are found while they are read; deeper, they are looked for afterwards. With
 each level more, it takes twice as long to make the reader, once: this many take half a millisecond."""
@@ -100,20 +99,25 @@ def _quick(params: bytes) -> bytes | None:
     """Return the canonical form of params as most are, in an eighth of the time; None for all others.
 
     Others are those with a key that stands twice, or perhaps so, with numbers that two readers may see differently,
-    and what is no JSON.
+    which are long whole ones, and what is no JSON.
     """
-    if params.find(b"\\u003") >= 0:
+    if _BACKSLASH in params and params.find(b"\\u003") >= 0:
         return None
+    size = len(params)
     try:
-        value = _simple(params)
-        if value is None:
-            return b"null" if params == b"null" else None
+        try:
+            value = _whole_reader.decode(params)
+        except msgspec.ValidationError:
+            value = _with_fractions(params)
+            if value is None:
+                return None
+            size = -1
         written = _encode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    # Nothing is written longer than it may come: what is as long has lost no member. Of two with one name only the last
-    # is left, and its colon with it; to count takes as long as all the rest where there is much.
-    if len(written) == len(params) or written.count(b":") == params.count(b":"):
+    # But for fractions nothing is written longer than it may come: what is as long has lost no member. Of two with one
+    # name only the last is left, and its colon with it; to count takes as long as all the rest where there is much.
+    if len(written) == size or written.count(b":") == params.count(b":"):
         return written
     return None
 
@@ -146,21 +150,15 @@ def hash_of_call(name: str, arguments: msgspec.Raw, message: bytes) -> str | Non
     Asked for long arguments that have been read as JSON in UTF-8, of a compact message: what is canonical in them as it
     stands is not read once more, nor copied.
     """
-    try:
-        parts: list[bytes | msgspec.Raw] | None = None
-        if _BACKSLASH not in message:
-            are_texts = _are_sorted_texts(message, len(arguments))
-            parts = [arguments] if are_texts else _canonical_parts(arguments)
-        if parts is None:
-            value = _simple(arguments)
-            if value.__class__ is not dict:
-                return None
-            parts = [_encode(value)]
-            # As in `_quick`: what is as long has lost no member.
-            if len(parts[0]) != len(arguments):
-                return None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
+    parts: list[bytes | msgspec.Raw] | None = None
+    if _BACKSLASH not in message:
+        are_texts = _are_sorted_texts(message, len(arguments))
+        parts = [arguments] if are_texts else _canonical_parts(arguments)
+    if parts is None:
+        written = _quick(bytes(arguments))
+        if written is None:
+            return None
+        parts = [written]
     found = hashlib.sha256(b'{"method":"tools/call","params":{"arguments":')
     for part in parts:
         found.update(part)
@@ -202,14 +200,17 @@ def _canonical_parts(arguments: msgspec.Raw) -> list[bytes | msgspec.Raw] | None
 
     A text is canonical as it stands then, and an object is compact whose members take as many bytes as they do compact.
     """
-    members = _read_members(arguments)
+    try:
+        members = _read_members(arguments)
+    except msgspec.DecodeError:
+        return None
     if len(members) > _FEW:
         return None
     parts: list[bytes | msgspec.Raw] = []
     size = 1
     for key in sorted(members):
         raw = members[key]
-        written = raw if memoryview(raw)[0] == _QUOTE else _written(bytes(raw))
+        written = raw if memoryview(raw)[0] == _QUOTE else _quick(bytes(raw))
         if written is None:
             return None
         start = b'%b"%b":' % (b"," if parts else b"{", key.encode())
@@ -219,41 +220,41 @@ def _canonical_parts(arguments: msgspec.Raw) -> list[bytes | msgspec.Raw] | None
     return parts if size == len(arguments) else None
 
 
-def _written(data: bytes) -> bytes | None:
-    """The canonical form of a value that is as long as it stands; None where this does not tell it."""
-    if data in _WORDS:
-        return data
-    value = _simple(data)
-    if value is None:
-        return None
-    written = _encode(value)
-    return written if len(written) == len(data) else None
-
-
-def _simple(data: bytes | msgspec.Raw) -> Any:
+def _simple(data: bytes) -> Any:
     """Return what JSON text says; None where there are other numbers in it than small whole ones.
 
     Raises `DecodeError` and `RecursionError` as every reading does.
     """
     try:
-        return _simple_reader.decode(data)
+        return _whole_reader.decode(data)
     except msgspec.ValidationError:
         value = msgspec.json.decode(data)
         return value if _is_simple(value) else None
 
 
-def _simple_type() -> Any:
-    """The type of JSON without numbers but small whole ones, so many levels deep: that is then seen as it is read."""
-    scalar: Any = Annotated[int, msgspec.Meta(gt=-_EXACT, lt=_EXACT)]
-    scalar = scalar | bool | str | None
+def _with_fractions(data: bytes) -> Any:
+    """As `_simple`, with fractions: each is the nearest double to every reader. A long whole number is that to some."""
+    try:
+        return _reader.decode(data)
+    except msgspec.ValidationError:
+        return _simple(data)
+
+
+def _simple_type(number: Any) -> Any:
+    """The type of JSON with these numbers, so many levels deep: others are then found as they are read."""
+    scalar = number | bool | str | None
     kind = scalar
     for _ in range(_LEVELS):
         kind = scalar | list[kind] | dict[str, kind]
     return kind
 
 
+_WHOLE: Any = Annotated[int, msgspec.Meta(gt=-_EXACT, lt=_EXACT)]
+
+
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_simple_reader = Late(lambda: msgspec.json.Decoder(_simple_type()))
+_whole_reader = Late(lambda: msgspec.json.Decoder(_simple_type(_WHOLE)))
+_reader = Late(lambda: msgspec.json.Decoder(_simple_type(_WHOLE | float)))
 
 
 def _is_simple(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from decimal import Decimal
@@ -237,13 +238,54 @@ def test_the_hash_of_a_call_is_that_of_its_params_or_none(
         message = b'{"params":%b,"id":1}' % (params % (parts if params.startswith(b'{"n') else parts[::-1]))
         found = hash_of_call(name, arguments, message)
         assert found in (None, expected)
-        if (
-            expected is not None
-            and data.startswith(b"{")
-            and data == canonical(parse(data))
-            and b"1.0" not in data
-        ):
+        if expected is not None and data.startswith(b"{") and data == canonical(parse(data)):
             assert found == expected
+
+
+BESIDE = [
+    "",
+    '"b":1,',
+    '"b":12,',
+    '"b":1234,',
+    '"b":":",',
+    '"b":"\\u003a",',
+    '"b":"\\\\u003a",',
+    '"c":{"b":1},',
+]
+"""What stands beside a number, and before another member `b`."""
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.floats() | st.integers() | st.sampled_from(["1e5", "1e22", "1.50", "-0.0"]), min_size=1, max_size=4
+    ),
+    st.sampled_from(["%s", "%.20e", "%.1f", "%.40f", "%E", "%.17g"]),
+    st.sampled_from(BESIDE),
+)
+@example(["1e6"], "%s", '"b":1,')
+@example(["1e7"], "%s", '"b":12,')
+def test_numbers_however_they_are_written_have_one_hash_or_none(
+    numbers: list[float | int | str], form: str, beside: str
+) -> None:
+    texts = [form % number if isinstance(number, float) else str(number) for number in numbers]
+    rows = ",".join(f'{{{beside}"price":{text},"b":2}}' for text in texts)
+    data = f'{{"rows":[{rows}]}}'.encode()
+    try:
+        value = {"method": "tools/call", "params": {"name": "n", "arguments": parse(data)}}
+        expected = hashlib.sha256(canonical(value)).hexdigest()
+    except NotCanonicalError:
+        expected = None
+    params = b'{"name":"n","arguments":%b}' % data
+    found = None
+    with contextlib.suppress(NotCanonicalError):
+        found = params_hash("tools/call", params)
+    assert found == expected
+    message = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
+    assert hash_within("tools/call", message, without="_meta") in (None, expected)
+    with contextlib.suppress(msgspec.DecodeError):
+        arguments = msgspec.json.decode(params, type=dict[str, msgspec.Raw])["arguments"]
+        assert hash_of_call("n", arguments, message) in (None, expected)
 
 
 NUMBERS = [

@@ -368,7 +368,7 @@ def test_both_ways_are_the_same_where_one_thing_is_odd(what: str, how: str) -> N
     assert straight.log.lines == long.log.lines
 
 
-@pytest.mark.parametrize("call", ["big", "big, escaped"])
+@pytest.mark.parametrize("call", ["big", "big, escaped", "big, with a fraction"])
 @pytest.mark.parametrize("answer", ["big", "whole", "whole, not failed"])
 def test_a_long_call_goes_straight_too(call: str, answer: str) -> None:
     session = play([("call", TOOL, call), ("answer", 0, answer)], is_straight=True)
