@@ -124,16 +124,18 @@ def idle(peers: int) -> dict[str, float]:
     """
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides:
         one, many = sides.gateway(Setup()), sides.gateway(Setup(peers=peers))
-        few = _settled(one.pid)
-        lot = _settled(many.pid)
-        before = _switches(many.pid)
-        time.sleep(IDLE_S)
-        woken = _switches(many.pid) - before
+        few = settled(one.pid)
+        lot = settled(many.pid)
+        woken = wake_ups(many.pid)
     return {"wake-ups": woken, "peer-kib": (lot - few) / 1024 / (peers - 1)}
 
 
-def _settled(pid: int) -> int:
-    """Wait until a process has come to rest, or `SETTLE_S` are over; its bytes of memory then."""
+def settled(pid: int) -> int:
+    """Wait until a process has come to rest, or `SETTLE_S` are over; its bytes of memory then.
+
+    Raises:
+        MissingError: If the kernel does not tell.
+    """
     until = time.monotonic() + SETTLE_S
     quiet = 0
     before = _switches(pid)
@@ -146,6 +148,13 @@ def _settled(pid: int) -> int:
     if rss is None:
         raise MissingError("needs /proc, as Linux has it")
     return rss
+
+
+def wake_ups(pid: int) -> int:
+    """How often a process is woken in two seconds. Raises `MissingError` as `settled`."""
+    before = _switches(pid)
+    time.sleep(IDLE_S)
+    return _switches(pid) - before
 
 
 def _switches(pid: int) -> int:

@@ -185,8 +185,8 @@ GOALS = (
         number=15,
         what="opening a recording",
         conditions=(
-            most("opening-ms", 5, "ms for 20,000 calls"),
-            most("opening-ratio", 3, "times one of 1,000"),
+            most("opening-ms", 5, "ms for 50,000 calls"),
+            most("opening-ratio", 3, "times one of 5,000"),
         ),
         held_by="`python -m loadtest.opening` opens a million frames",
     ),

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.bench import counters
 from gateway.bench.client import PING, BenchError, Client
 from gateway.bench.corpus import frames_of
+from gateway.bench.exact import IDLE_S, MissingError, settled, wake_ups
 from gateway.bench.measure import unpinned
 from gateway.bench.results import Probe
 from gateway.bench.rounds import percentile
@@ -31,8 +32,7 @@ LAG_GOAL_MS = 5.0
 OPEN_GOAL_MS = 5.0
 START_GOAL_MS = 60.0
 STARTS = 5
-IDLE_S = 2.0
-SETTLE_S = 1.0
+OPENINGS = 5
 PINGS, EVERY_NS = 1000, 2_000_000
 
 
@@ -120,44 +120,42 @@ def paced(client: Client, count: int) -> list[int]:
 
 def idle(side: Side, peers: int) -> Probe:
     """How often an idle gateway wakes up in two seconds, when what the last calls left behind is done."""
-    time.sleep(SETTLE_S)
-    before, used = counters.switches(side.pid), counters.cpu_ns(side.pid)
-    if before is None or used is None:
-        raise BenchError("the system does not count the waits of a process")
-    time.sleep(IDLE_S)
-    after, then = counters.switches(side.pid), counters.cpu_ns(side.pid)
-    if after is None or then is None:
+    try:
+        settled(side.pid)
+        used = counters.cpu_ns(side.pid) or 0
+        woken = wake_ups(side.pid)
+    except MissingError as error:
+        raise BenchError(str(error)) from error
+    then = counters.cpu_ns(side.pid)
+    if then is None:
         raise BenchError("the gateway ended while it was idle")
     note = f"in {IDLE_S:.0f} s; {(then - used) / 1000:.0f} µs of processor time"
+    return Probe(name=f"wake-ups with {peers} idle servers", value=woken, unit="", note=note, goal=0)
+
+
+def opening(calls: int) -> Probe:
+    """How long a sealed recording of so many calls takes to open with its indexes, and to give one frame."""
     return Probe(
-        name=f"wake-ups with {peers} idle servers",
-        value=after[0] - before[0],
-        unit="",
-        note=note,
-        goal=0,
+        name=f"open a recording of {calls:,} calls",
+        value=round(opened_ms(calls), 2),
+        unit="ms",
+        note=f"sealed, with its indexes; best of {OPENINGS}",
+        goal=OPEN_GOAL_MS,
     )
 
 
-def opening(calls: int, progress: Callable[[int, int], None] | None = None) -> Probe:
-    """How long a sealed recording of so many calls takes to open with its indexes, and to give one frame."""
+def opened_ms(calls: int) -> float:
+    """Record so many calls and open that for a replay, to its middle frame: milliseconds, the least of several."""
+    best = float("inf")
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name:
         path = Path(name) / "recording"
         with Recorder(path, durability="os") as recorder:
             for frame in frames_of(2 * calls):
                 recorder.append(frame)
-                if progress is not None and frame.seq % 5000 == 0:
-                    progress(frame.seq, 2 * calls)
             recorder.seal()
-        times: list[float] = []
-        for _ in range(5):
+        for _ in range(OPENINGS):
             begun = time.perf_counter()
-            open_lookup(open_recording(path)).row(calls)
-            times.append((time.perf_counter() - begun) * 1000)
-    note = "sealed, with its indexes; best of 5"
-    return Probe(
-        name=f"open a recording of {calls:,} calls",
-        value=round(min(times), 2),
-        unit="ms",
-        note=note,
-        goal=OPEN_GOAL_MS,
-    )
+            with open_lookup(open_recording(path)) as lookup:
+                lookup.row(calls)
+                best = min(best, time.perf_counter() - begun)
+    return best * 1000

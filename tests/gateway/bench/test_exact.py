@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.bench import exact, instructions
+from gateway.bench import exact, further, instructions, probes
 from gateway.bench.exact import MissingError
 from gateway.bench.hot_path import HotPath
 from gateway.bench.setup import Setup
 from gateway.calls import core_state, peer_state, session, straight
+from recordings import files
+from recordings.lookup import Lookup, open_lookup
+from recordings.reader import Recording
 
 TABLE = """\
 % time     seconds  usecs/call     calls    errors syscall
@@ -123,3 +126,19 @@ def test_the_interpreter_is_named_by_all_that_decides_how_many_instructions_it_n
     assert key == instructions.key()
     assert sys.version.split()[0] in key
     assert "msgspec " in key
+
+
+def test_the_recordings_whose_opening_is_compared_both_have_their_indexes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One without makes its own when it is opened, for longer than any other takes: no ratio to it is ever missed."""
+    seen: list[bool] = []
+
+    def looked(recording: Recording) -> Lookup:
+        seen.append((recording.path / files.REPLAY_INDEX).exists())
+        return open_lookup(recording)
+
+    monkeypatch.setattr(probes, "open_lookup", looked)
+    probes.opened_ms(further.FEW)
+    assert seen == [True] * probes.OPENINGS
+    assert further.MANY == 10 * further.FEW

@@ -18,7 +18,7 @@ import msgspec
 import psutil
 import pytest
 
-from gateway.bench import probes
+from gateway.bench import exact, probes
 from gateway.bench.checking import Measured, Probe, gather
 from gateway.bench.client import BenchError, Client
 from gateway.bench.ending import interruptible
@@ -279,8 +279,8 @@ def test_figures_that_a_closed_pipe_loses_are_in_their_files_all_the_same(tmp_pa
 def test_probes_look_at_a_gateway_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(probes, "PINGS", 10)
     monkeypatch.setattr(probes, "STARTS", 1)
-    monkeypatch.setattr(probes, "IDLE_S", 0.0)
-    monkeypatch.setattr(probes, "SETTLE_S", 0.0)
+    monkeypatch.setattr(exact, "IDLE_S", 0.0)
+    monkeypatch.setattr(exact, "SETTLE_S", 0.0)
     assert probes.lag().value > 0
     assert probes.start_up().value > 1
     assert probes.opening(50).value > 0
