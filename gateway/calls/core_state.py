@@ -143,7 +143,13 @@ class Core:
         except BadMessage as bad:
             self._bad(data, bad)
             return
-        self.told(data, envelope, kind, origin)
+        # As `told`, without the call.
+        if kind == "request":
+            self.session.core_asked(self, data, envelope, origin)
+        elif kind == "notification":
+            self.session.core_notified(self, data, envelope)
+        else:
+            self._answered(data, envelope, kind)
 
     def told(self, data: bytes, envelope: Envelope, kind: Kind, origin: Origin | None) -> None:
         """One message of the core that somebody has read, nested no deeper than `most_depth`."""
