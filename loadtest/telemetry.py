@@ -40,12 +40,12 @@ from transports.memory import MemoryLink, connect_memory
 
 PEER = str(Path(__file__).parents[1] / "tests" / "processes" / "echo_peer.py")
 REQUEST = (
-    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"search","arguments":{"text":"'
+    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"text":"'
     + b"The quick brown fox. " * 9
     + b'"}}}'
 )
 ANSWER = (
-    b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"' + b"It jumps. " * 20 + b'"}]}}'
+    b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"' + b"It jumps. " * 20 + b'"}]}}'
 )
 QUESTION = (
     b'{"jsonrpc":"2.0","id":%d,"method":"pi/event_hook","params":{"event":"tool_call","data":'
@@ -59,10 +59,11 @@ COUNTED = 256
 def pairs(tap: Tap, calls: int) -> float:
     """Seconds that the frames of so many calls take."""
     plain = tap.plain
+    bodies = [(number, REQUEST % number, ANSWER % number) for number in range(calls)]
     began = time.perf_counter()
-    for number in range(calls):
-        seq = plain("request", "core>", REQUEST, "a", number, None, 0, "tools/call", "search")
-        plain("response", "peer>", ANSWER, "a", number, seq, seq, "tools/call", "")
+    for number, request, answer in bodies:
+        seq = plain("request", "core>", request, "a", number, None, 0, "tools/call", "search")
+        plain("response", "peer>", answer, "a", number, seq, seq, "tools/call", "")
     return time.perf_counter() - began
 
 
@@ -70,7 +71,7 @@ def asked(tap: Tap, calls: int) -> None:
     """Record the frames of so many calls that a hook was asked about and has no opinion on."""
     x = {"schema": SCHEMA, "point": "tool_call", "extension": "x", "decision": "none", "deadline_ms": 500}
     for number in range(calls):
-        call = tap.plain("request", "core>", REQUEST, "a", number, None, 0, "tools/call", "search")
+        call = tap.plain("request", "core>", REQUEST % number, "a", number, None, 0, "tools/call", "search")
         question = tap.record(
             "request", ">peer", QUESTION % (number, number), peer="x", life=1, id=number, parent=call,
             method=EVENT_HOOK, name="tool_call", flags=("synthetic",),
@@ -80,7 +81,7 @@ def asked(tap: Tap, calls: int) -> None:
             "hook", "inside", peer="x", life=1, re=question, parent=call, name="tool_call",
             x=x | {"took_ns": 1000 + number},
         )  # fmt: skip
-        tap.plain("response", "peer>", ANSWER, "a", number, call, 0, "tools/call", "")
+        tap.plain("response", "peer>", ANSWER % number, "a", number, call, 0, "tools/call", "")
 
 
 def recording_tap(directory: str, name: str) -> RecordingTap:

@@ -20,16 +20,20 @@ if TYPE_CHECKING:
         """Whether it has looked at the last one and suspects nothing."""
 
 
-Fields: TypeAlias = "tuple[str, Any, int | None, str, str, bool, LongCall | LongAnswer | None]"
-"""Of a plain frame: peer, id, `re`, method, name, whether the redactor suspects nothing in its body, and what was read
-of it, where it is long."""
+PlainItem: TypeAlias = (
+    "tuple[int, int, str, str, bytes, str, Any, int | None, str, str, bool, LongCall | LongAnswer | None]"
+)
+"""A plain frame: seq, at, kind, way, body, peer, id, `re`, method, name, whether the redactor suspects nothing in its
+body, and what was read of it, where it is long."""
+Item: TypeAlias = "tuple[int, int, str, str, bytes, dict[str, Any]] | PlainItem"
+"""A frame: seq, at, kind, way, body, and other fields by name, or a plain one."""
 
 
 class Observer(Protocol):
     """Who is shown the frames of one session. Called on the path of messages: both calls return at once."""
 
-    def put(self, item: tuple[int, int, str, str, bytes, dict[str, Any] | Fields]) -> None:
-        """A frame has been recorded: seq, at, kind, way, body, and other fields: by name, or those of a plain one."""
+    def put(self, item: Item) -> None:
+        """A frame has been recorded."""
         ...
 
     def ended(self) -> None:
@@ -79,7 +83,7 @@ class ObservedTap:
         at = self.at = tap.at
         self.accepting = tap.accepting
         if seq >= 0:
-            self._put((seq, at, kind, way, body, (peer, id, re, method, name, tap.unsuspected, read)))
+            self._put((seq, at, kind, way, body, peer, id, re, method, name, tap.unsuspected, read))
         return seq
 
     def together(
@@ -93,7 +97,7 @@ class ObservedTap:
             at, put, unsuspected = tap.at, self._put, tap.unsuspected
             self.at = at
             for seq, (peer, body, id_, re, name) in enumerate(rows, first):
-                put((seq, at, kind, way, body, (peer, id_, re, method, name, unsuspected, None)))
+                put((seq, at, kind, way, body, peer, id_, re, method, name, unsuspected, None))
         return first
 
     def asking(
@@ -152,7 +156,7 @@ class ObservedTap:
         body, peer, id_, name, question_id, question = row
         at = self.at
         plain = peer, id_, None, "tools/call", name, self._tap.unsuspected, None
-        self._put((seq, at, "request", "core>", body, plain))
+        self._put((seq, at, "request", "core>", body, *plain))
         facts = _facts_of_question(asked, question_id, seq, event)
         self._put((seq + 1, at, "request", ">peer", question, facts))
 
@@ -162,7 +166,7 @@ class ObservedTap:
         x = form.x(at - since)
         facts = {"peer": peer, "life": 1, "re": re, "parent": judged, "name": event, "x": x}
         plain = peer, id_, re, "pi/event_hook", "", self._tap.unsuspected, None
-        self._put((seq, at, "response", "peer>", body, plain))
+        self._put((seq, at, "response", "peer>", body, *plain))
         self._put((seq + 1, at, "hook", "inside", patch, facts))
 
     def close(self) -> None:

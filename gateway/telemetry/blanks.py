@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -51,8 +51,16 @@ _FORMATS: Final = {
     f'"{SPAN}"'.encode(): b'"%b"',
     f'"{HASH}"'.encode(): b'"%b"',
 }
+_MARKS = {
+    blank: b'"\0Z"' if AT in blank.decode() else b'"\0"' for blank in _FORMATS if blank.startswith(b'"')
+}
+"""What stands for the blanks that are texts where a line is cut."""
 _blank = re.compile(b"|".join(re.escape(blank) for blank in _FORMATS))
 _encode = msgspec.json.Encoder().encode
+
+
+Pieces: TypeAlias = tuple[str, ...]
+"""What stands before, between and behind the blanks of a line."""
 
 
 class Forms:
@@ -84,6 +92,38 @@ def forms_of(
     name: str,
 ) -> Forms | None:
     """Have the ledger tell of an operation with blanks in it; None where its lines cannot be told in advance."""
+    entries = _told(scene, writer, suspects, side=side, peer=peer, method=method, name=name)
+    if entries is None:
+        return None
+    started, ended = form(entries[0], _STARTED), form(entries[1], _ENDED)
+    return Forms(started, ended) if started and ended else None
+
+
+def pieces_of(
+    scene: Scene, writer: Writer, suspects: Callable[[bytes], object], *, peer: str, name: str
+) -> tuple[Pieces, Pieces, Pieces] | None:
+    """As `forms_of`, of calls of a tool, in pieces: what both lines say alike, between the first `SEQ` and the second,
+    and what stands around that and the other blanks in the line about the beginning, and in that about the end."""
+    entries = _told(scene, writer, suspects, side="server", peer=peer, method="tools/call", name=name)
+    if entries is None:
+        return None
+    started, ended = _pieces(entries[0], _STARTED), _pieces(entries[1], _ENDED)
+    if not started or not ended or started[2:6] != ended[2:6]:
+        return None
+    return started[2:6], (*started[:2], *started[6:]), (*ended[:2], *ended[6:])
+
+
+def _told(
+    scene: Scene,
+    writer: Writer,
+    suspects: Callable[[bytes], object],
+    *,
+    side: Side,
+    peer: str,
+    method: str,
+    name: str,
+) -> list[Entry] | None:
+    """The two entries about an operation; None where there are others."""
     if is_hop(peer) or not is_harmless(suspects, peer, method, name):
         return None
     entries: list[Entry] = []
@@ -95,10 +135,7 @@ def forms_of(
     ledger.started(operation)
     operation.end = round(TOOK_MS * 1e6)
     ledger.ended(operation)
-    if len(entries) != 2:
-        return None
-    started, ended = form(entries[0], _STARTED), form(entries[1], _ENDED)
-    return Forms(started, ended) if started and ended else None
+    return entries if len(entries) == 2 else None
 
 
 def ids_of(operation: Operation) -> tuple[Any, ...]:
@@ -126,14 +163,36 @@ class Clock:
             self._written = log.timestamp(second * 1_000_000_000)[: -len(".000Z")].encode()
         return self._written, rest // 1_000_000
 
+    def second(self, at: int) -> tuple[int, str]:
+        """Return the time at which the second of a time began, on the session's clock, and how lines begin with it."""
+        written, _ = self.read(at)
+        return self._second * 1_000_000_000 - self._started, f"{written.decode()}."
+
 
 def form(entry: Entry, blanks: Sequence[str | int | float]) -> bytes:
     """Return an entry's line as `%` fills it; empty where its blanks are not those, in this order, or it is redacted.
 
     The entry's time becomes the first of the blanks.
     """
-    entry.ts = AT
-    encoded = _encode(entry)
-    if log.suspects(encoded) or _blank.findall(encoded) != [_encode(blank) for blank in (AT, *blanks)]:
+    if not _is_plain(entry, blanks):
         return b""
     return _blank.sub(lambda found: _FORMATS[found.group()], log.line(entry).replace(b"%", b"%%"))
+
+
+def _pieces(entry: Entry, blanks: Sequence[str | int | float]) -> Pieces:
+    """As `form`, in pieces; the time is to be filled in up to its last digit, and texts without their quotes."""
+    if not _is_plain(entry, blanks):
+        return ()
+    marked = _blank.sub(lambda found: _MARKS.get(found.group(), b"\0"), log.line(entry))
+    try:
+        return tuple(marked.decode().split("\0"))
+    except UnicodeDecodeError:
+        return ()
+
+
+def _is_plain(entry: Entry, blanks: Sequence[str | int | float]) -> bool:
+    entry.ts = AT
+    encoded = _encode(entry)
+    return not log.suspects(encoded) and _blank.findall(encoded) == [
+        _encode(blank) for blank in (AT, *blanks)
+    ]

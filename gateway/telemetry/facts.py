@@ -23,11 +23,14 @@ from recordings.frame import Frame
 BIG_BYTES: Final = 32 * 1024
 """Bodies of this size and more are not looked into on the event loop."""
 
-Fields: TypeAlias = tuple[str, Any, int | None, str, str, bool, LongCall | LongAnswer | None]
-"""Of a frame of which nothing more is to be said: peer, id, `re`, method, name, whether the redactor has looked at its
-body and suspects nothing, and what was read of it, where it is long."""
-Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any] | Fields]
-"""A frame as it passed: seq, at, kind, way, body, and its other fields: by name, or those of a plain one."""
+PlainItem: TypeAlias = tuple[
+    int, int, str, str, bytes, str, Any, int | None, str, str, bool, LongCall | LongAnswer | None
+]
+"""A frame of which nothing more is to be said: as below, then peer, id, `re`, method, name, whether the redactor has
+looked at its body and suspects nothing, and what was read of it, where it is long."""
+NamedItem: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any]]
+"""A frame as it passed: seq, at, kind, way, body, and its other fields by name."""
+Item: TypeAlias = NamedItem | PlainItem
 
 TOLD: Final = frozenset(
     (

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -167,21 +168,21 @@ class Telemetry:
 
     def write(self, session: str, entry: Entry) -> None:
         """An entry of the log is there."""
-        self.write_line(session, log.line(entry))
+        self.write_lines(session, log.line(entry))
 
-    def write_line(self, session: str, line: bytes) -> None:
-        """A line of the log is there."""
+    def write_lines(self, session: str, lines: bytes) -> None:
+        """Lines of the log are there."""
         if self._bytes_in >= self._full_at:
             if self._bytes_in - self._bytes_out >= MOST_LINE_BYTES:
-                self.lines_dropped += 1
+                self.lines_dropped += lines.count(b"\n")
                 self._once("lines of the extension log are lost: it is not written as fast as they come")
                 return
             self._flush_lines()
-        self._bytes_in += len(line)
+        self._bytes_in += len(lines)
         try:
-            self._lines[session].append(line)
+            self._lines[session].append(lines)
         except KeyError:
-            self._lines[session] = [line]
+            self._lines[session] = [lines]
 
     def _flush_lines(self) -> None:
         """Hand the lines that are ready to the thread."""
@@ -274,12 +275,12 @@ class _Teller:
         )
         self._ledger: Ledger | None = None
         self._plain: PlainCalls | None = None
-        self.plain: Callable[[Item], bool] | None = None
+        self.plain: Callable[[deque[Item], int], int] | None = None
         if hub.logs is not None:
             self._ledger = Ledger(scene, hub.writer, partial(hub.write, scene.session))
             if not hub.counts_operations:
                 # Nobody reads metrics then.
-                write = partial(hub.write_line, scene.session)
+                write = partial(hub.write_lines, scene.session)
                 self._plain = PlainCalls(scene, hub.writer, self._tracker, hub.redactor.suspects, write)
                 self.plain = self._plain.take
         hub.metrics.sessions += 1

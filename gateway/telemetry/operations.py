@@ -17,11 +17,10 @@ import msgspec
 from gateway.protocol import trace
 from gateway.protocol.trace import TraceContext
 from gateway.telemetry.facts import EVENT_HOOK, Facts, HostCall
+from gateway.telemetry.kept import REMEMBERED, Kept
 from recordings.frame import is_hop
 
 Side: TypeAlias = Literal["server", "client"]
-REMEMBERED = 1024
-"""How many ended operations are kept, to be found by what refers to them late: 0.7 KB each."""
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,9 +114,7 @@ class Tracker:
         self._scene = scene
         self._on_start = on_start
         self._on_end = on_end
-        self.open: dict[int, Operation] = {}
-        """Operations that have not ended, by the frame of their request."""
-        self._ended: dict[int, Operation] = {}
+        self.kept = Kept(self._plain)
         self._because: dict[int, Operation] = {}
         """Answers that ask for more, and the core's request that cannot end before it is given."""
         self._ready_at: dict[str, int] = {}
@@ -148,30 +145,34 @@ class Tracker:
             self._ready_at[facts.peer] = facts.at
             self._versions[facts.peer] = str(facts.x.get("version", ""))
         elif facts.method == "notifications/cancelled" and facts.way == "core>" and facts.re is not None:
-            operation = self.open.get(facts.re)
-            if operation is not None:
-                self._close(operation, facts, "cancelled")
-        elif facts.kind == "drop" and facts.re is not None and facts.re in self.open:
+            self._cancelled(facts)
+        elif facts.kind == "drop":
             # Its asker has gone without a word, as who ends a subscription over HTTP does.
-            self._close(self.open[facts.re], facts, "cancelled")
+            self._cancelled(facts)
 
     # Plain calls: as `see` has it, for those of which nothing more is to be known.
 
-    def begin_plain(self, operation: Operation) -> None:
-        """A call of the core's has come that is in nobody's trace and is passed on as it is."""
-        operation.version = self._versions.get("", "")
-        self.open[operation.seq] = operation
-        self.last = max(self.last, operation.start)
+    def _plain(
+        self, seq: int, at: int, size: int, peer: str, name: str, id_: int, params_hash: str
+    ) -> Operation:
+        """The operation of a plain call: one of the core's that is in nobody's trace and is passed on as it is."""
+        scene = self._scene
+        return Operation(
+            seq=seq, side="server", other="", peer=peer, method="tools/call", name=name, id=str(id_), lane="", start=at,
+            size=size, params_hash=params_hash, trace_id=trace.trace_id_of(scene.session, scene.seed, seq),
+            span_id=trace.span_id_of(scene.session, scene.seed, seq, "server"), version=self._versions.get("", ""),
+            is_plain=True,
+        )  # fmt: skip
 
     def is_asked_about(self, seq: int) -> Operation | None:
         """Return the open plain call in whose course a hook is asked."""
-        operation = self.open.get(seq)
+        operation = self.kept.going(seq)
         return operation if operation is not None and operation.is_plain else None
 
     def begin_question(self, operation: Operation, above: Operation) -> None:
         """A hook is asked about a plain call."""
         operation.version = self._versions.get(operation.other, "")
-        self.open[operation.seq] = operation
+        self.kept.open[operation.seq] = operation
         above.children.append(operation)
         operation.above = above
         self.last = max(self.last, operation.start)
@@ -182,7 +183,7 @@ class Tracker:
 
     def ends_plainly(self, seq: int | None, method: str) -> Operation | None:
         """Return the open plain operation that a result ends; None where more is open on its behalf, too."""
-        operation = self.open.get(seq) if seq is not None else None
+        operation = self.kept.going(seq)
         if operation is None or not operation.is_plain or operation.method != method:
             return None
         if operation.children and any(child.is_open for child in operation.children):
@@ -195,15 +196,19 @@ class Tracker:
         operation.end = at
         operation.answer_size = size
         operation.children, operation.above = [], None
-        del self.open[operation.seq]
-        _remember(self._ended, operation.seq, operation)
+        self.kept.end(operation)
         if not operation.version:
             operation.version = self._versions.get(operation.other, "")
+
+    def _cancelled(self, facts: Facts) -> None:
+        operation = self.kept.going(facts.re)
+        if operation is not None:
+            self._close(operation, facts, "cancelled")
 
     def finish(self, at: int | None = None) -> None:
         """The session is over: what is open has no answer."""
         end = Facts(seq=-1, at=max(self.last, at or 0), kind="close")
-        for operation in list(self.open.values()):
+        for operation in self.kept.left():
             self._close(operation, end, "session_ended")
 
     # Requests
@@ -222,9 +227,7 @@ class Tracker:
             self._begin(facts, "client", other="", parent=self._cause(facts.parent))
 
     def _find(self, seq: int | None) -> Operation | None:
-        if seq is None:
-            return None
-        return self.open.get(seq) or self._ended.get(seq)
+        return self.kept.going(seq) or self.kept.gone(seq)
 
     def _cause(self, seq: int | None) -> Operation | None:
         """The operation that a frame belongs to, be it its request or an answer that asked for more."""
@@ -232,7 +235,7 @@ class Tracker:
 
     def _begin(self, facts: Facts, side: Side, *, other: str, parent: Operation | None) -> Operation:
         operation = self._made(facts, side, other=other, parent=parent)
-        self.open[facts.seq] = operation
+        self.kept.open[facts.seq] = operation
         if parent is not None and parent.is_open:
             parent.children.append(operation)
             operation.above = parent
@@ -272,7 +275,7 @@ class Tracker:
     # Ends
 
     def _answered(self, facts: Facts) -> None:
-        operation = self.open.get(facts.re) if facts.re is not None else None
+        operation = self.kept.going(facts.re)
         if operation is None:
             return
         if facts.is_pi and facts.peer:
@@ -305,7 +308,7 @@ class Tracker:
 
     def _failed(self, facts: Facts) -> None:
         """A deadline has passed, or a peer has gone: its part has ended; what the core is told follows."""
-        operation = self.open.get(facts.re) if facts.re is not None else None
+        operation = self.kept.going(facts.re)
         if operation is None:
             return
         error = "timeout" if facts.kind == "timeout" else "lost"
@@ -351,8 +354,7 @@ class Tracker:
         if not operation.is_open:
             return
         self._settle(operation, facts, error)
-        self.open.pop(operation.seq, None)
-        _remember(self._ended, operation.seq, operation)
+        self.kept.end(operation)
         children, operation.children, operation.above = operation.children, [], None
         for child in children:
             if child.is_open and (error or child.side == "client"):

@@ -1,30 +1,51 @@
-"""The straight way from a frame to its line of the log, for plain tool calls: no frame, no facts, no entry is made.
+"""The straight way from frames to their lines of the log, for plain tool calls: no frame, no facts, no entry is made.
 
-Owns the tests of whether a frame is such a one. The lines are what `ledger` writes about such calls, with blanks in
-them (`blanks`). Operations are `operations`' as ever, so that what is not plain finds them. A test holds that both ways
-lead to the same lines.
+Owns the tests of whether a frame is such a one. The lines are what `ledger` writes about such calls, in pieces
+(`blanks`), and those of many frames are put together at once. What is not plain finds the operations as ever (`kept`).
+A test holds that both ways lead to the same lines.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable
+from functools import cache
+from typing import TypeAlias
 
 import msgspec
 
 from gateway.protocol.canonical import NotCanonicalError, hash_of_call, hash_within, params_hash
 from gateway.protocol.jsonrpc import LongAnswer, LongCall
-from gateway.telemetry.blanks import MOST_FORMS, Clock, Forms, forms_of
-from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, Fields, Item, read_answer, read_request
+from gateway.telemetry.blanks import MOST_FORMS, Clock, Pieces, pieces_of
+from gateway.telemetry.facts import (
+    BIG_BYTES,
+    EVENT_HOOK,
+    Item,
+    NamedItem,
+    PlainItem,
+    read_answer,
+    read_request,
+)
 from gateway.telemetry.ledger import Writer
-from gateway.telemetry.operations import Operation, Scene, Tracker
+from gateway.telemetry.operations import Scene, Tracker
 from gateway.telemetry.plain_hooks import PlainHooks
 
 LONG_CALL_BYTES, LONG_ANSWER_BYTES = 128 * 1024, 256 * 1024
 """Shorter ones are read here, in a fraction of a millisecond, as most are; others in a thread, which takes part of a
 millisecond to go to and to come from, and has the loop wait for the interpreter meanwhile."""
+MOST_KNOWN, LONGEST_KNOWN = 1024, 4096
+"""Calls that are known again by what stands around their ids, and how long they may be."""
+SECOND_NS = 1_000_000_000
+_MOST_THOUSANDTHS = 10**12
+"""Durations below are the same numbers of microseconds whether a float was in between or not."""
 
 _encode = msgspec.json.Encoder().encode
+
+Known: TypeAlias = tuple[str, str, tuple[str, str, str], Pieces, Pieces]
+"""Of calls that differ in their ids alone: the hash of their params, that with what stands around it, the other pieces
+of the line about the beginning, what both lines say alike, and the pieces of the line about the end."""
+_NOWHERE = b"", b"", b""
 
 
 class PlainCalls:
@@ -38,128 +59,197 @@ class PlainCalls:
         suspects: Callable[[bytes], object],
         write: Callable[[bytes], None],
     ) -> None:
-        """`suspects` says whether bytes may hold a secret, `write` is given every line."""
+        """`suspects` says whether bytes may hold a secret, `write` is given every line, some of them together."""
         self._scene = scene
         self._writer = writer
         self._tracker = tracker
+        self._kept = tracker.kept
         self._suspects = suspects
         self._write = write
-        self._forms: dict[tuple[str, str], Forms | None] = {}
+        self._pieces: dict[tuple[str, str], tuple[Pieces, Pieces, Pieces] | None] = {}
+        self._known: dict[tuple[str, str, bytes, bytes], Known] = {}
+        """By peer, name, and what stands before a call's id and behind it."""
         self._clock = Clock(scene.started)
         self._hooks = PlainHooks(scene, writer, tracker, suspects, write)
         name = f"{scene.session} {scene.seed}".encode("utf-8", "surrogatepass")
         # Begun once, and gone on with from copies: to begin costs five times as much as a copy.
-        self._traces = hashlib.blake2b(b"trace %b " % name, digest_size=16)
-        self._spans = hashlib.blake2b(b"span %b " % name, digest_size=8)
+        self._traces = hashlib.blake2b(b"trace %b " % name, digest_size=16).copy
+        self._spans = hashlib.blake2b(b"span %b " % name, digest_size=8).copy
+        self._ms = _padded()
+        self._second_at, self._second = self._clock.second(0)
+        """When the second of the last line began, and how lines begin in it."""
 
     def forget(self) -> None:
         """There are more secrets: what is kept is to be looked at again."""
-        self._forms.clear()
+        self._pieces.clear()
+        self._known.clear()
         self._hooks.forget()
 
-    def take(self, item: Item) -> bool:
-        """Write the line about a frame, and say whether that was done. Where not, nothing has been touched."""
-        kind, rest = item[2], item[5]
-        if isinstance(rest, tuple):
-            if kind == "request":
-                return self._asked(item, rest)
-            return kind == "response" and self._answered(item, rest)
-        if kind == "hook":
-            return self._hooks.decided(item)  # pyright: ignore[reportArgumentType] - its fields are by name
-        return kind == "request" and rest.get("method") == EVENT_HOOK and self._hooks.asked(item)  # pyright: ignore[reportArgumentType]
+    def take(self, items: deque[Item], most: int) -> int:
+        """Write the lines about as many of the first items as are plain, and at most so many, and take them away.
 
-    def _asked(self, item: Item, fields: Fields) -> bool:
-        seq, at, _, way, body, _ = item
-        peer, id_, _, method, name, unsuspected, read = fields
-        size = len(body)
-        if (
-            method != "tools/call"
-            or way != "core>"
-            or id_.__class__ is not int
-            or size >= LONG_CALL_BYTES
-            or (size < BIG_BYTES and body.find(b'"_meta"') >= 0)
-        ):
-            return False
+        Return the bytes of their bodies, after which there are fewer where these are long. Of the first that is not
+        plain nothing has been touched.
+        """
+        out: list[str] = []
+        asked, answered = self._asked, self._answered
+        taken = 0
         try:
-            forms = self._forms[peer, name]
-        except KeyError:
-            forms = self._forms_of(peer, name)
-        if forms is None or (not unsuspected and self._suspects(body)):
+            for _ in range(min(most, len(items))):
+                item = items.popleft()
+                if len(item) != 12:
+                    is_told = self._is_of_hooks(item, out)
+                elif item[2] == "request":
+                    is_told = asked(item, out)
+                else:
+                    is_told = item[2] == "response" and (answered(item, out) or self._ended(item, out))
+                if not is_told:
+                    items.appendleft(item)
+                    break
+                taken += len(item[4])
+                if taken >= BIG_BYTES:
+                    break
+        finally:
+            self._put(out)
+            self._kept.trim()
+        return taken
+
+    def _put(self, out: list[str]) -> None:
+        if out:
+            self._write("".join(out).encode())
+            out.clear()
+
+    def _asked(self, item: PlainItem, out: list[str]) -> bool:
+        """Tell of a plain call, and say whether that was done. Where not, nothing has been touched."""
+        seq, at, _, way, body, peer, id_, _, method, name, unsuspected, read = item
+        if way != "core>" or method != "tools/call" or id_.__class__ is not int:
             return False
-        hashed = _hashed(body) if read is None else _hash_of(read, body)
-        if hashed is None:
+        size = len(body)
+        head, _, tail = body.partition(b'"id":%d' % id_) if size <= LONGEST_KNOWN else _NOWHERE
+        call = self._known.get((peer, name, head, tail)) or self._learnt(peer, name, body, read, head, tail)
+        if call is None or (not unsuspected and self._suspects(body)):
             return False
-        traces, spans, number = self._traces.copy(), self._spans.copy(), b"%d" % seq
-        traces.update(number)
-        spans.update(b"%b server" % number)
-        trace_id, span_id = traces.hexdigest(), spans.hexdigest()
-        told_id = str(id_)
-        operation = Operation(
-            seq=seq, side="server", other="", peer=peer, method="tools/call", name=name, id=told_id, lane="",
-            start=at, size=size, params_hash=hashed, trace_id=trace_id, span_id=span_id, is_plain=True,
+        hashed, says, (begins, begun, asked), alike, ends = call
+        number = f"{seq}"
+        digits = number.encode()
+        trace, span = self._traces(), self._spans()
+        trace.update(digits)
+        span.update(b"%b server" % digits)
+        middle = (
+            number, alike[0], f"{id_}", alike[1], trace.hexdigest(), alike[2], span.hexdigest(), alike[3], number,
         )  # fmt: skip
-        self._tracker.begin_plain(operation)
-        second, ms = self._clock.read(at)
-        self._write(
-            forms.started
-            % (
-                second, ms, seq, told_id.encode(), trace_id.encode(), span_id.encode(), seq,
-                hashed.encode(), size,
-            )
-        )  # fmt: skip
+        self._kept.plain[seq] = at, size, peer, name, id_, hashed, middle, ends
+        since = at - self._second_at
+        if not 0 <= since < SECOND_NS:
+            since = self._turned(at)
+        out += begins, self._second, self._ms[since // 1_000_000], begun
+        out += middle
+        out += says, f"{size}", asked
+        self._tracker.last = at
         return True
 
-    def _answered(self, item: Item, fields: Fields) -> bool:
-        _, at, _, way, body, _ = item
-        peer, _, re, method, name, unsuspected, read = fields
-        tracker = self._tracker
-        operation = tracker.ends_plainly(re, method)
+    def _turned(self, at: int) -> int:
+        """Go to the second of a time, and return how much of it has passed."""
+        self._second_at, self._second = self._clock.second(at)
+        return at - self._second_at
+
+    def _answered(self, item: PlainItem, out: list[str]) -> bool:
+        """Tell of the result of a plain call that is kept in short; as `_asked`."""
+        _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
+        plain = self._kept.plain
+        call = plain.get(re)  # pyright: ignore[reportArgumentType] - None is no key
+        size = len(body)
+        if (
+            call is None
+            or way != "peer>"
+            or method != "tools/call"
+            or name
+            or call[2] != peer
+            or size >= LONG_ANSWER_BYTES
+            or (not unsuspected and self._suspects(body))
+            or not _is_result(read, body)
+        ):
+            return False
+        del plain[re]  # pyright: ignore[reportArgumentType] - as above
+        start, request_size, _, name, id_, hashed, middle, (ends, ended, took, answered, last) = call
+        kept = self._kept
+        count = kept.count
+        kept.ended[re] = count, start, request_size, peer, name, id_, hashed, at, size  # pyright: ignore[reportArgumentType] - as above
+        kept.count = count + 1
+        since = at - self._second_at
+        if not 0 <= since < SECOND_NS:
+            since = self._turned(at)
+        out += ends, self._second, self._ms[since // 1_000_000], ended
+        out += middle
+        out += took, milliseconds(at - start), answered, f"{size}", last
+        self._tracker.last = at
+        return True
+
+    def _is_of_hooks(self, item: NamedItem, out: list[str]) -> bool:
+        """Tell of a question to a hook or of a decision; as `_asked`."""
+        self._put(out)
+        kind = item[2]
+        if kind == "hook":
+            return self._hooks.decided(item)
+        return kind == "request" and item[5].get("method") == EVENT_HOOK and self._hooks.asked(item)
+
+    def _ended(self, item: PlainItem, out: list[str]) -> bool:
+        """Tell of an answer to a question, and of the result of a call that is an operation already; as `_asked`."""
+        _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
+        self._put(out)
+        operation = self._tracker.ends_plainly(re, method)
         if operation is not None and method == EVENT_HOOK:
             return self._hooks.answered(at, way, body, peer, operation, unsuspected=unsuspected)
         size = len(body)
         if operation is None or way != "peer>" or name or operation.peer != peer or size >= LONG_ANSWER_BYTES:
             return False
-        forms = self._forms.get((peer, operation.name))
-        if forms is None or (not unsuspected and self._suspects(body)):
+        pieces = self._pieces.get((peer, operation.name))
+        if pieces is None or (not unsuspected and self._suspects(body)) or not _is_result(read, body):
             return False
-        if read is None or not _shows_as_done(read):
-            try:
-                result = read_answer(body).result
-            except (msgspec.DecodeError, RecursionError):
-                return False
-            if result is None or result.is_error is True or result.kind is not None:
-                return False
-        tracker.end_plain(operation, at, size)
-        second, ms = self._clock.read(at)
-        seq = operation.seq
-        took = at - operation.start
-        self._write(
-            forms.ended
-            % (
-                second, ms, seq, operation.id.encode(),  # pyright: ignore[reportOptionalMemberAccess] - a plain call has one
-                operation.trace_id.encode(),
-                operation.span_id.encode(), seq, _encode(round(took / 1e6, 3) if took > 0 else 0.0), size,
-            )
-        )  # fmt: skip
+        self._tracker.end_plain(operation, at, size)
+        alike, _, (ends, ended, took, answered, last) = pieces
+        since, number = self._turned(at), f"{operation.seq}"
+        out += ends, self._second, self._ms[since // 1_000_000], ended
+        out += number, alike[0], operation.id or "", alike[1], operation.trace_id, alike[2], operation.span_id
+        out += alike[3], number, took, milliseconds(at - operation.start), answered, f"{size}", last
         return True
 
-    def _forms_of(self, peer: str, name: str) -> Forms | None:
+    def _learnt(
+        self, peer: str, name: str, body: bytes, read: LongCall | LongAnswer | None, head: bytes, tail: bytes
+    ) -> Known | None:
+        """What is to be known of a call, with what stands around its id; None where it is not plain."""
+        size = len(body)
+        if size >= LONG_CALL_BYTES or (size < BIG_BYTES and body.find(b'"_meta"') >= 0):
+            return None
+        try:
+            pieces = self._pieces[peer, name]
+        except KeyError:
+            pieces = self._pieces_of(peer, name)
+        hashed = _hash_of(read, body) if pieces is not None else None
+        if pieces is None or hashed is None:
+            return None
+        alike, (begins, begun, of_hash, of_size, last), ended = pieces
+        known = hashed, f"{of_hash}{hashed}{of_size}", (begins, begun, last), alike, ended
+        if tail:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[peer, name, head, tail] = known
+        return known
+
+    def _pieces_of(self, peer: str, name: str) -> tuple[Pieces, Pieces, Pieces] | None:
         """The lines about calls of a tool; None where they cannot be told in advance."""
-        forms = forms_of(
-            self._scene,
-            self._writer,
-            self._suspects,
-            side="server",
-            peer=peer,
-            method="tools/call",
-            name=name,
-        )
-        if len(self._forms) < MOST_FORMS:
-            self._forms[peer, name] = forms
-        return forms
+        pieces = pieces_of(self._scene, self._writer, self._suspects, peer=peer, name=name)
+        if len(self._pieces) < MOST_FORMS:
+            self._pieces[peer, name] = pieces
+        return pieces
 
 
-def _hashed(body: bytes) -> str | None:
+def _hash_of(read: LongCall | LongAnswer | None, body: bytes) -> str | None:
+    """The hash of the params of a call, which may have been read; None where only the long way may tell."""
+    if isinstance(read, LongCall):
+        found = hash_of_call(read.name, read.arguments, body)
+        if found is not None or len(body) >= BIG_BYTES:
+            return found
     if len(body) >= BIG_BYTES:
         return hash_within("tools/call", body, without="_meta")
     try:
@@ -168,14 +258,31 @@ def _hashed(body: bytes) -> str | None:
         return None
 
 
-def _hash_of(read: LongCall | LongAnswer, body: bytes) -> str | None:
-    """The same of a long call that has been read."""
-    found = None
-    if isinstance(read, LongCall):
-        found = hash_of_call(read.name, read.arguments, body)
-    return found if found is not None or len(body) >= BIG_BYTES else _hashed(body)
+def _is_result(read: LongCall | LongAnswer | None, body: bytes) -> bool:
+    """Whether an answer, which may have been read, has a result that is no error and asks for nothing."""
+    if read is not None and isinstance(read, LongAnswer) and read.members is not None:
+        # It says of no error and of nothing that is still to come.
+        return True
+    try:
+        result = read_answer(body).result
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return result is not None and result.is_error is not True and result.kind is None
 
 
-def _shows_as_done(read: LongCall | LongAnswer) -> bool:
-    """Whether an answer that has been read is a result, and says of no error and of nothing that is still to come."""
-    return isinstance(read, LongAnswer) and read.members is not None
+def milliseconds(took: int) -> str:
+    """Return nanoseconds as the ledger has them: in milliseconds, to three places."""
+    thousandths = (took + 500) // 1000
+    if not 0 < thousandths < _MOST_THOUSANDTHS or thousandths * 1000 - took == 500:
+        # Half of one goes where a float says.
+        return _encode(round(took / 1e6, 3) if took > 0 else 0.0).decode()
+    digits = _padded()[thousandths % 1000]
+    if digits[2] == "0":
+        digits = digits.rstrip("0") or "0"
+    return f"{thousandths // 1000}.{digits}"
+
+
+@cache
+def _padded() -> list[str]:
+    """Numbers below 1000 in three digits."""
+    return [f"{number:03d}" for number in range(1000)]

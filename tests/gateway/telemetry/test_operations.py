@@ -20,7 +20,7 @@ def test_a_call_that_is_passed_on_is_one_operation_on_either_side() -> None:
         False,
     )
     assert session.starts == [server]
-    assert not session.tracker.open
+    assert not session.tracker.kept.open
 
 
 def test_the_clients_part_begins_once_the_peer_could_be_asked() -> None:
@@ -105,7 +105,7 @@ def test_a_call_whose_asker_has_gone_is_not_open_until_the_session_ends() -> Non
     session.frame("drop", "inside", peer="db", re=call, x={"reason": "the core has disconnected"})
 
     assert session.told == [("server", "core", "tools/call", "cancelled")]
-    assert not session.tracker.open
+    assert not session.tracker.kept.open
 
 
 def test_a_question_of_a_peer_hangs_below_the_call_and_is_answered_with_the_cores_answer() -> None:
@@ -135,7 +135,7 @@ def test_a_call_that_is_withdrawn_takes_its_open_questions_with_it() -> None:
     session.frame("notification", "core>", {"params": {}}, method="notifications/cancelled", re=call)
 
     assert {error for *_, error in session.told} == {"cancelled"}
-    assert not session.tracker.open
+    assert not session.tracker.kept.open
 
 
 def test_a_call_in_several_legs_ends_with_the_last_one() -> None:
@@ -148,7 +148,7 @@ def test_a_call_in_several_legs_ends_with_the_last_one() -> None:
     leg = session.asks(
         ">peer", "tools/call", peer="db", name="query", op=call, parent=first, flags=("synthetic",)
     )
-    assert len(session.tracker.open) == 2
+    assert len(session.tracker.kept.open) == 2
     session.answers("peer>", leg, {"resultType": "complete"}, peer="db")
 
     assert session.told == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from gateway.bench.client import call_of
 from gateway.bench.setup import Setup
 from gateway.bench.sides import Sides
 from gateway.protocol.bounds import MAX_DIGITS
+from gateway.protocol.canonical import params_hash
 from gateway.protocol.jsonrpc import LongAnswer, LongCall, scan
 from gateway.protocol.log import line
-from gateway.telemetry.facts import BIG_BYTES, Facts
+from gateway.telemetry.facts import BIG_BYTES, Facts, Item
 from gateway.telemetry.ledger import Ledger
 from gateway.telemetry.operations import Tracker
-from gateway.telemetry.plain import LONG_ANSWER_BYTES, PlainCalls
+from gateway.telemetry.plain import LONG_ANSWER_BYTES, PlainCalls, milliseconds
 from gateway.telemetry.pump import Pump
 from gateway.telemetry.verify import Told
 from recordings.redaction import Redactor
@@ -54,13 +56,17 @@ class Log:
         """Frames that have gone the straight way."""
         self.ledger = Ledger(SCENE, WRITER, lambda entry: self.lines.append(line(entry)))
         self.tracker = Tracker(SCENE, on_start=self.ledger.started, on_end=self.ledger.ended, has_parts=False)
-        self._calls = PlainCalls(SCENE, WRITER, self.tracker, redactor.suspects, self.lines.append)
+        self._calls = PlainCalls(SCENE, WRITER, self.tracker, redactor.suspects, self._write)
         self.plain = self._plain if is_straight else None
 
-    def _plain(self, item: Any) -> bool:
-        is_taken = self._calls.take(item)
-        self.took += [item[0]] if is_taken else []
-        return is_taken
+    def _plain(self, items: deque[Item], most: int) -> int:
+        before = [item[0] for item in items]
+        size = self._calls.take(items, most)
+        self.took += before[: len(before) - len(items)]
+        return size
+
+    def _write(self, lines: bytes) -> None:
+        self.lines += lines.splitlines(keepends=True)
 
     def renewed(self) -> None:
         self._calls.forget()
@@ -108,7 +114,7 @@ class Session:
         # A recording has looked by what was known then: where that has become a secret since, it holds it.
         unsuspected = self.seq % 2 == 0 and SECRET.encode() not in body and not self.redactor.suspects(body)
         fields = peer, id_, re, method, name, unsuspected, self._read(body)
-        self.stream.put((self.seq, self._at(), kind, way, body, fields))
+        self.stream.put((self.seq, self._at(), kind, way, body, *fields))
         return self.seq
 
     def _read(self, body: bytes) -> LongCall | LongAnswer | None:
@@ -348,7 +354,7 @@ def test_both_ways_write_the_same_lines(steps: list[tuple[str, Any, Any]]) -> No
     straight, long = play(steps, is_straight=True), play(steps, is_straight=False)
     assert straight.log.lines == long.log.lines
     assert straight.log.took or not long.log.took
-    assert straight.log.tracker.open == long.log.tracker.open == {}
+    assert straight.log.tracker.kept.left() == long.log.tracker.kept.left() == []
 
 
 @pytest.mark.parametrize("name", [TOOL, "100% %d", "réponse"])
@@ -366,6 +372,60 @@ def test_both_ways_are_the_same_where_one_thing_is_odd(what: str, how: str) -> N
     steps = [("greet", 0, ""), *ROUND, ("look", 0, ""), *odd, *odd]
     straight, long = play(steps, is_straight=True), play(steps, is_straight=False)
     assert straight.log.lines == long.log.lines
+
+
+@given(
+    st.one_of(
+        st.integers(-10, 10**7),
+        st.integers(-10, 10**18),
+        st.integers(0, 10**12).map(lambda us: us * 500),
+        st.integers(0, 10**9).map(lambda ms: ms * 10_000),
+    )
+)
+@example(10**15 - 500)
+@example(999_999_500)
+def test_durations_are_written_as_the_ledger_has_them(took: int) -> None:
+    assert milliseconds(took) == json.dumps(round(max(0, took) / 1e6, 3)) or took >= 10**15
+
+
+params = st.sampled_from(
+    ['{}', '{"id":1}', '{"id":12}', '{"name":"a","arguments":{"id":1,"text":"\\"id\\":12"}}', '{"a":[{"id":2}]}']
+)  # fmt: skip
+members = st.lists(
+    st.sampled_from(['"jsonrpc":"2.0"', '"method":"tools/call"', '"x":"\\"id\\":1"', '"y":{"id":12}']), max_size=3
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2, 12, 121]), params, members, st.booleans()), max_size=12))
+def test_calls_that_are_known_by_what_stands_around_their_ids_have_the_hashes_of_their_params(
+    calls: list[tuple[int, str, list[str], bool]],
+) -> None:
+    redactor = Redactor(b"k" * 32)
+    lines: list[bytes] = []
+    log = PlainCalls(
+        SCENE, WRITER, Tracker(SCENE, on_start=print, on_end=print), redactor.suspects, lines.append
+    )
+    expected: list[str] = []
+    for seq, (id_, told, others, is_last) in enumerate(calls, 1):
+        parts = [f'"id":{id_}', f'"params":{told}']
+        body = ",".join([*parts[:1], *others, *parts[1:]] if is_last else [*parts[1:], *others, *parts[:1]])
+        item: Item = (
+            seq,
+            seq,
+            "request",
+            "core>",
+            b"{%b}" % body.encode(),
+            "p",
+            id_,
+            None,
+            "tools/call",
+            "t",
+            True,
+            None,
+        )
+        log.take(deque([item]), 9)
+        expected.append(params_hash("tools/call", told.encode()))
+    assert [json.loads(line)["data"]["params_hash"] for line in lines] == expected
 
 
 @pytest.mark.parametrize("call", ["big", "big, escaped", "big, with a fraction"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from gateway.telemetry import pump as subject
 from gateway.telemetry.aside import Aside
-from gateway.telemetry.facts import BIG_BYTES, Facts
+from gateway.telemetry.facts import BIG_BYTES, Facts, Item
 from gateway.telemetry.pump import Pump, Stream
 from recordings.frame import Frame
 
@@ -94,9 +95,10 @@ def test_frames_are_looked_at_later_in_order_with_big_ones_among_them() -> None:
 class Quick(Kept):
     """A handler that is told of every frame by its item."""
 
-    def plain(self, item: Any) -> bool:
-        self.seqs.append(item[0])
-        return True
+    def plain(self, items: deque[Item], most: int) -> int:
+        taken = [items.popleft() for _ in range(min(most, len(items)))]
+        self.seqs += [item[0] for item in taken]
+        return sum(len(item[4]) for item in taken)
 
 
 def test_long_bodies_that_wait_are_looked_at_before_they_take_much_memory(
