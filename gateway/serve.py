@@ -14,7 +14,6 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
@@ -27,7 +26,7 @@ from gateway.calls.exchange import Exchange
 from gateway.config.mistakes import ConfigError, Mistake
 from gateway.config.model import Config, Dialect, TcpListen, WebSocketListen
 from gateway.config.options import ServeOptions
-from gateway.config.places import recordings_dir
+from gateway.config.places import recordings_place
 from gateway.runtime.bounds import link_limits
 from gateway.runtime.lockfile import read_accepted
 from gateway.runtime.peer_news import PeerNews
@@ -37,6 +36,8 @@ from transports.base import Acceptor, Hello, Link, Receiver, TransportError
 from transports.lines import LineLink
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gateway.runtime.ahead import Ahead
     from gateway.runtime.control import GatewayStatus
     from gateway.runtime.reports import PeerReport
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     class MakeWorld(Protocol):
         """How the world of a gateway is made: the real one, or one whose peers are recordings."""
 
-        def __call__(self, config: Config, *, record_dir: Path | None, exact_dir: bool = False) -> World:
+        def __call__(
+            self, config: Config, *, record_dir: Path | str | None, exact_dir: bool = False
+        ) -> World:
             """Return it."""
             ...
 
@@ -78,7 +81,7 @@ class Gateway:
     def __init__(self, config: Config, options: ServeOptions, make_world: MakeWorld = World) -> None:
         self.config = config
         self.options = options
-        record_dir = options.record_dir or recordings_dir(config)
+        record_dir = options.record_dir or recordings_place(config)
         self.world = make_world(config, record_dir=record_dir, exact_dir=options.is_one_recording)
         if config.has_extensions:
             self.world.read_policy()

@@ -10,7 +10,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from recordings import files
@@ -19,6 +18,8 @@ from recordings.frame import BLOB_BYTES, Frame
 from recordings.segment import Chain, hole, line_of, part, settle, through
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from recordings.beside import Blobs, HeaderFile, Reserve
     from recordings.syncing import Syncer
 
@@ -66,7 +67,7 @@ class Appending:
 
     def __init__(
         self,
-        path: Path,
+        path: str,
         *,
         redactor: Redacts | None,
         serve: bool,
@@ -75,7 +76,7 @@ class Appending:
         write: Callable[[int, bytes], int],
     ) -> None:
         """As `Recorder` has them; `serve` is whether calls are served also while nothing can be written."""
-        self.path = path
+        self._place = path
         self.redactor = redactor
         self._suspects = redactor.suspects if redactor is not None else None
         self._quickened = -1
@@ -91,6 +92,14 @@ class Appending:
         self._broken = False
         self._retry_at = 0
         self._closed = False
+
+    @property
+    def path(self) -> Path:
+        """Its directory."""
+        # A start does not load what this is.
+        from pathlib import Path
+
+        return Path(self._place)
 
     def append(self, frame: Frame, *, is_known: bool = False) -> None:
         """Redact, encode and write one frame. Numbers rise; one that is left out is recorded as a hole.
@@ -236,7 +245,7 @@ class Appending:
 
     def _refuse(self, error: OSError) -> WriteRefusedError:
         self._why = f"the recording cannot be written: {error.strerror}"
-        self._refusal = WriteRefusedError(self._why, details={"errno": error.errno, "path": str(self.path)})
+        self._refusal = WriteRefusedError(self._why, details={"errno": error.errno, "path": self._place})
         self._retry_at = self._at + RETRY_NS
         return self._refusal
 

@@ -11,9 +11,14 @@ import fcntl
 import os
 import stat
 from collections.abc import Generator
-from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from recordings.errors import LockedError, NotARecordingError, RecordingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Place: TypeAlias = Path | str
 
 FRAMES = "frames.jsonl"
 SEALED_FRAMES = "frames.jsonl.zst"
@@ -38,15 +43,15 @@ def sync(fd: int) -> None:
     _sync_data(fd)
 
 
-def make_directory(path: Path) -> int:
+def make_directory(path: Place) -> int:
     """Make a directory of mode 0700 for a new recording and give its descriptor, locked.
 
     An empty directory of ours is taken. Raises `RecordingError` where it cannot be made or holds something.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_parent(path)
         with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+            os.mkdir(path, 0o700)
         fd = open_directory(path)
     except OSError as error:
         raise RecordingError(f"the directory {path} cannot be made: {error.strerror}", code="io") from error
@@ -65,12 +70,19 @@ def make_directory(path: Path) -> int:
     return fd
 
 
-def open_directory(path: Path) -> int:
+def _make_parent(path: Place) -> str:
+    """Make the directory that something is to lie in, and return it."""
+    parent = os.path.dirname(path) or "."
+    os.makedirs(parent, 0o700, exist_ok=True)
+    return parent
+
+
+def open_directory(path: Place) -> int:
     """A descriptor of an existing directory, not followed where it is a symbolic link."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
-def lock(directory: int, path: Path) -> None:
+def lock(directory: int, path: Place) -> None:
     """Become the one writer. Held until the descriptor is closed. Raises `LockedError`."""
     try:
         fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -235,16 +247,16 @@ def readable(path: Path, name: str) -> Generator[None]:
         raise NotARecordingError(f"{path / name} cannot be read: {error.strerror}", code="io") from None
 
 
-def secret_key(path: Path) -> bytes:
+def secret_key(path: Place) -> bytes:
     """The 32 bytes in a private file, made on first use: the key that a project's secrets are hashed with."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        parent = _make_parent(path)
         key = os.urandom(32)
-        directory = open_directory(path.parent)
+        directory = open_directory(parent)
         try:
-            replace(directory, path.name, key)
+            replace(directory, os.path.basename(path), key)
         finally:
             os.close(directory)
         return key

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -147,6 +146,9 @@ def forms_of(secret: str) -> set[bytes]:
     plain = secret.encode("utf-8", "surrogatepass")
     forms = {plain}
     if _encodable(secret):
+        # For who has secrets that are known.
+        from urllib.parse import quote, quote_plus
+
         forms |= {quote(secret, safe="").encode(), quote(secret).encode(), quote_plus(secret).encode()}
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         forms |= {core for core in (_core(encode, plain, lead) for lead in range(3)) if len(core) >= 8}

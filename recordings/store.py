@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from recordings import files
@@ -19,9 +18,12 @@ from recordings.beside import Blobs, HeaderFile, Reserve
 from recordings.errors import RecordingError, WriteRefusedError
 from recordings.header import Header
 from recordings.quick_appending import QuickAppending
+from recordings.spelling import spelled
 from recordings.syncing import Syncer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from recordings.looks import Looks
     from recordings.reader import Recording, open_recording
 
@@ -73,12 +75,12 @@ class Recorder(QuickAppending):
         long bodies already what is to be found out of them; they are of the same redactor.
         """
         super().__init__(
-            Path(directory), redactor=redactor, serve=on_write_error == "serve", on_incomplete=on_incomplete,
-            gaps=gaps, write=write,
+            spelled(os.fspath(directory)), redactor=redactor, serve=on_write_error == "serve",
+            on_incomplete=on_incomplete, gaps=gaps, write=write,
         )  # fmt: skip
         self.durability: Durability = durability
         self._looks = looks
-        self._directory = files.make_directory(self.path)
+        self._directory = files.make_directory(self._place)
         self._fd = -1
         self._reserve = Reserve(self._directory, reserve_bytes)
         try:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.cli.output import BAD_INPUT, CliError, tell_warning
-from gateway.config import Config, find_config, load
+from gateway.config import Config, load
 from gateway.config.load import load_any
-from gateway.config.places import CANDIDATES
+from gateway.config.places import CANDIDATES, found_config
+from recordings.spelling import spelled
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def plain(
@@ -44,32 +49,33 @@ def plain(
     return options, rest
 
 
-def config_path(given: Path | None) -> Path:
+def config_path(given: Path | str | None) -> str:
     """Return the configuration file that was named, or the one that lies in the working directory.
 
     Raises:
         CliError: If there is none.
     """
     if given is not None:
-        if not given.exists():
-            raise CliError(f"`{given}` does not exist", hint=_ABOUT_FILES, code=BAD_INPUT)
-        return given
-    found = find_config(Path.cwd())
+        path = spelled(str(given))
+        if not os.path.exists(path):
+            raise CliError(f"`{path}` does not exist", hint=_ABOUT_FILES, code=BAD_INPUT)
+        return path
+    found = found_config(os.getcwd())
     if found is None:
         raise CliError(f"there is no {' or '.join(f'`{n}`' for n in CANDIDATES[:2])} here", hint=_ABOUT_FILES)
     return found
 
 
-def any_config(given: Path | None) -> Config:
+def any_config(given: Path | str | None) -> Config:
     """Read the configuration that was named or that lies here; an empty one where none does.
 
     Raises:
         CliError: If the one that was named is not there.
     """
-    return load_any(config_path(given) if given is not None else find_config(Path.cwd()))
+    return load_any(config_path(given) if given is not None else found_config(os.getcwd()))
 
 
-def need_peers(config: Config, path: Path | None) -> None:
+def need_peers(config: Config, path: Path | str | None) -> None:
     """See that a configuration has something to serve.
 
     Raises:
@@ -88,7 +94,7 @@ def need_peers(config: Config, path: Path | None) -> None:
 _ABOUT_FILES = "Name a `tieline.toml`, or the JSON file with `mcpServers` of another client"
 
 
-def load_config(given: Path | None, *, discovers: bool = False) -> Config:
+def load_config(given: Path | str | None, *, discovers: bool = False) -> Config:
     """Read the configuration, and say on stderr what in it does nothing.
 
     With `discovers`, or where it says so itself, the extensions that are there are peers of it; then no file need be

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
         Reads the file, connects to every peer, says which ones work, and ends them again. Ends with 1 if a
         peer does not, and with 3 if the file has mistakes.
         """
-        path = config_path(config)
+        path = Path(config_path(config))
         try:
             read = load_config(path)
             if read.has_telemetry:

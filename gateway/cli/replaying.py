@@ -117,7 +117,7 @@ def serve_it(request: Request) -> int:
         raise CliError(str(error), hint=error.hint) from error
     worlds: list[ReplayWorld] = []
 
-    def made(config: Config, *, record_dir: Path | None, exact_dir: bool = False) -> ReplayWorld:
+    def made(config: Config, *, record_dir: Path | str | None, exact_dir: bool = False) -> ReplayWorld:
         worlds.append(make(config, record_dir=record_dir, exact_dir=exact_dir))
         return worlds[-1]
 

@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gateway.cli.arguments import load_config, need_peers, plain
 from gateway.cli.output import examples
 from gateway.config import Config, ServeOptions
+from recordings.spelling import absolute
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import typer
 
     from gateway.runtime.ahead import Ahead
@@ -20,6 +22,8 @@ _VALUES = ("--ready-file", "--record")
 
 def register(app: "typer.Typer") -> None:
     """Add `run`."""
+    from pathlib import Path
+
     import typer
 
     from gateway.cli.options import ConfigArgument, InsecureOption, ReadyFileOption
@@ -82,11 +86,11 @@ def quick(arguments: Sequence[str]) -> Callable[[], int] | None:
         return None
     options, rest = split
     return lambda: start(
-        Path(rest[0]) if rest else None,
+        rest[0] if rest else None,
         stdio="--stdio" in options,
-        ready_file=Path(options["--ready-file"]) if "--ready-file" in options else None,
+        ready_file=options.get("--ready-file"),
         watch="--watch" in options,
-        record=Path(options["--record"]) if "--record" in options else None,
+        record=options.get("--record"),
         extensions="--extensions" in options,
         ui="--ui" in options,
         insecure_loopback="--insecure-loopback" in options,
@@ -94,31 +98,38 @@ def quick(arguments: Sequence[str]) -> Callable[[], int] | None:
 
 
 def start(
-    given: Path | None,
+    given: "Path | str | None",
     *,
     stdio: bool,
-    ready_file: Path | None,
+    ready_file: "Path | str | None",
     watch: bool,
-    record: Path | None,
+    record: "Path | str | None",
     extensions: bool,
     ui: bool,
     insecure_loopback: bool,
 ) -> int:
     """Read the configuration and serve until told to end; return the exit code."""
     config = load_config(given, discovers=extensions)
-    path = Path(config.source) if config.source else None
-    need_peers(config, path)
+    need_peers(config, config.source)
     options = ServeOptions(
         stdio=stdio,
-        ready_file=ready_file and ready_file.absolute(),
+        ready_file=_path(ready_file),
         watch=watch,
-        config_path=path,
+        config_path=config.source,
         discovers=extensions,
         has_ui=ui,
-        record_dir=record and record.absolute(),
+        record_dir=None if record is None else absolute(str(record)),
         insecure_loopback=insecure_loopback,
     )
     return run_gateway(config, options)
+
+
+def _path(given: "Path | str | None") -> "Path | None":
+    if given is None:
+        return None
+    from pathlib import Path
+
+    return Path(given).absolute()
 
 
 def run_gateway(config: Config, options: ServeOptions) -> int:

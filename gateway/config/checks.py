@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from gateway.config.mistakes import KeyPath, Report, dotted
 from gateway.config.model import CatalogConfig, RedactConfig, ReplayConfig, TcpListen
@@ -102,6 +101,9 @@ def _parts(peer: PeerConfig, path: KeyPath, report: Report) -> None:
 
 
 def _url(peer: PeerConfig, path: KeyPath, report: Report) -> None:
+    # For who has peers at URLs.
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(peer.url or "")
         host = parts.hostname

@@ -8,8 +8,7 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -19,6 +18,10 @@ from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
 from gateway.config.reading import fields_of, read
 from gateway.config.references import Resolver, secrets_in
+from recordings.spelling import absolute, spelled
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Table = dict[str, object]
 
@@ -27,19 +30,20 @@ PATIENCE_S = 120.0
 program may have to be downloaded first."""
 
 
-def load_any(path: Path | None) -> Config:
+def load_any(path: Path | str | None) -> Config:
     """As `load`; where there is no file, a configuration of nothing, for extensions that are found to be put into."""
     return load(path) if path is not None else Config()
 
 
-def load(path: Path, *, environ: Mapping[str, str] = os.environ) -> Config:
+def load(path: Path | str, *, environ: Mapping[str, str] = os.environ) -> Config:
     """Read the file at `path`; what ends in `.json` is another client's.
 
     Raises:
         ConfigError: With every mistake in it; also when it cannot be read at all.
     """
     try:
-        text = path.read_bytes().removeprefix(BOM_UTF8).decode()
+        with open(path, "rb") as file:
+            text = file.read().removeprefix(BOM_UTF8).decode()
     except OSError as error:
         raise ConfigError([Mistake(str(path), None, "", f"cannot be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
@@ -48,11 +52,12 @@ def load(path: Path, *, environ: Mapping[str, str] = os.environ) -> Config:
     return parse(text, path=path, environ=environ)
 
 
-def parse(text: str, *, path: Path, environ: Mapping[str, str]) -> Config:
+def parse(text: str, *, path: Path | str, environ: Mapping[str, str]) -> Config:
     """Make a `Config` of a file's text. `path` says of which kind it is, and where relative paths begin."""
     report = Report(file=str(path))
-    directory = path.absolute().parent
-    foreign = path.suffix == ".json"
+    source = absolute(str(path))
+    directory = os.path.dirname(source)
+    foreign = os.path.splitext(source)[1] == ".json"
     document = _client_document(text, report) if foreign else _toml_document(text, report)
     resolver = Resolver(environ=environ, directory=directory, report=report, unused=_disabled(document))
     if foreign:
@@ -63,7 +68,7 @@ def parse(text: str, *, path: Path, environ: Mapping[str, str]) -> Config:
         raise ConfigError(report.mistakes)
     return msgspec.structs.replace(
         config if foreign else _with_cwd(config, directory),
-        source=str(path.absolute()),
+        source=source,
         notes=tuple(report.notes),
         secrets=resolver.secrets,
     )
@@ -85,7 +90,7 @@ def for_one_peer(
     """
     report = Report(file="")
     given = _headers(headers, report)
-    resolver = Resolver(environ=environ, directory=Path.cwd(), report=report)
+    resolver = Resolver(environ=environ, directory=os.getcwd(), report=report)
     resolver.every_variable_is_secret = True
     resolved: object = (
         resolver.prepare(fields_of(PeerConfig)["headers"], given, ("headers",)) if given else {}
@@ -141,7 +146,7 @@ def _peer_name(command: list[str] | None, url: str | None) -> str:
     named = takewhile(lambda word: word not in _CODE_FOLLOWS, command or [])
     # Nor is a name what may be an option, a variable with its value, or an address.
     words = [
-        Path(word).name
+        os.path.basename(spelled(word))
         for word in named
         if re.fullmatch(r"[^-=:;(){}'\"$|<>\n][^=:;(){}'\"$|<>\n]{,99}", word)
     ]
@@ -218,7 +223,10 @@ def _disabled(document: Table) -> frozenset[str]:
     return frozenset(n for n, peer in _tables(document.get("peers")).items() if peer.get("disabled") is True)
 
 
-def _predefined(directory: Path) -> dict[str, str]:
+def _predefined(place: str) -> dict[str, str]:
+    from pathlib import Path
+
+    directory = Path(place)
     folder = directory.parent if directory.name in {".vscode", ".cursor"} else directory
     return {
         "workspaceFolder": str(folder),
@@ -229,10 +237,10 @@ def _predefined(directory: Path) -> dict[str, str]:
     }
 
 
-def _with_cwd(config: Config, directory: Path) -> Config:
+def _with_cwd(config: Config, directory: str) -> Config:
     """Let peers run where the file lies, so that it means the same wherever the gateway was started."""
     peers = {
-        name: msgspec.structs.replace(peer, cwd=str(directory)) if peer.command and peer.cwd is None else peer
+        name: msgspec.structs.replace(peer, cwd=directory) if peer.command and peer.cwd is None else peer
         for name, peer in config.peers.items()
     }
     return msgspec.structs.replace(config, peers=peers)

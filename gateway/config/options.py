@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,9 +22,9 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     watch: bool = False
     """Re-read the configuration when its file changes, not only on SIGHUP."""
-    config_path: Path | None = None
+    config_path: Path | str | None = None
     """The file to re-read. None where there is none (`tieline record`): then there is no reload."""
-    record_dir: Path | None = None
+    record_dir: Path | str | None = None
     """Directory that gets the recordings instead of `record.dir`."""
     is_one_recording: bool = False
     """Whether `record_dir` is to be the recording itself, of the one session of a stdio run."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import cast
 
 from gateway.config.mistakes import KeyPath, Report, did_you_mean
 from gateway.config.reading import Field, found
 from recordings.late import late
+from recordings.spelling import expanded, joined
 
 _VARIABLE = late(r"\$(\$\{)|\$\{([^}:]+)(?::-([^}]*)|:([^}]*))?\}")
 _WORDS = late(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -78,7 +78,7 @@ class Resolver:
         self,
         *,
         environ: Mapping[str, str],
-        directory: Path,
+        directory: str,
         report: Report,
         unused: frozenset[str] = frozenset(),
     ) -> None:
@@ -120,7 +120,7 @@ class Resolver:
 
     def _place(self, field: Field, text: str) -> str:
         """A path from the directory of the file on, where the field is one."""
-        return str(self._directory / Path(text).expanduser()) if field.marked("path") and text else text
+        return joined(self._directory, expanded(text)) if field.marked("path") and text else text
 
     def _entry(self, value: object, path: KeyPath) -> object:
         if isinstance(value, dict):
@@ -196,7 +196,8 @@ class Resolver:
 
     def _from_file(self, name: str, path: KeyPath) -> str | None:
         try:
-            return (self._directory / Path(name).expanduser()).read_text(encoding="utf-8").rstrip("\r\n")
+            with open(joined(self._directory, expanded(name)), encoding="utf-8") as file:
+                return file.read().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             self._report.mistake(path, f"refers to the file `{name}`, which cannot be read: {why}")

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -20,7 +19,7 @@ from gateway.runtime.processes import MARK
 from gateway.runtime.spawning import PeerSpec, ProcessLimits
 
 T = TypeVar("T")
-KEEPER_DIRECTORY = str(Path(__file__).parent)
+KEEPER_DIRECTORY = os.path.dirname(__file__)
 # Imported rather than run as a script, so that its compiled form is used: 2 ms of every start.
 KEEPER_BOOT = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); import keeper; del sys.path[0]; "

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.calls.accepted import Accepted, AcceptedError, decode, encode
 from gateway.config.model import Config
-from gateway.config.places import accepted_file
+from gateway.config.places import accepted_place
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def read_accepted(config: Config) -> Accepted:
@@ -18,9 +21,10 @@ def read_accepted(config: Config) -> Accepted:
     if config.source is None:
         # `tieline record` changes nothing for its client, whatever lies in the working directory.
         return Accepted()
-    path = accepted_file(config)
+    path = accepted_place(config)
     try:
-        return decode(path.read_bytes())
+        with open(path, "rb") as file:
+            return decode(file.read())
     except FileNotFoundError:
         return Accepted()
     except OSError as error:

@@ -6,22 +6,25 @@ Owns where the key lies (0600, in the state directory). What is a secret is deci
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.config.model import Config
 from recordings.errors import RecordingError
 from recordings.files import secret_key
 from recordings.redaction import GlancingRedactor, Redactor
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def make_redactor(config: Config, state: Path) -> Redactor:
+
+def make_redactor(config: Config, state: Path | str) -> Redactor:
     """Return a redactor that knows every secret and every rule of the configuration. It glances until told not to.
 
     Where the state directory cannot be written, a key of this run alone serves: equal secrets are then marked
     alike within the run only.
     """
     try:
-        key = secret_key(state / "redaction.key")
+        key = secret_key(os.path.join(state, "redaction.key"))
     except (OSError, RecordingError):
         key = os.urandom(32)
     rules = config.record.redact

@@ -84,7 +84,7 @@ class ReplayWorld(World):
         self,
         config: Config,
         *,
-        record_dir: Path | None,
+        record_dir: Path | str | None,
         exact_dir: bool = False,
         script: Script,
         options: ReplayOptions,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +21,8 @@ SWEEP_S = 0.5
 and to load what looks for secrets."""
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gateway.runtime.control import ControlServer
     from gateway.serve import Gateway
 
@@ -114,9 +115,12 @@ class Upkeep:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _watch(self, path: Path) -> None:
+    async def _watch(self, config_path: Path | str) -> None:
+        from pathlib import Path
+
         from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType] - its filter is untyped
 
+        path = Path(config_path)
         async for changes in awatch(path.parent, recursive=False):
             if any(Path(changed) == path for _, changed in changes):
                 self._gateway.reload()

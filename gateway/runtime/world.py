@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +23,7 @@ from gateway.calls.call import Call
 from gateway.calls.peer_state import Peer
 from gateway.config.model import Config
 from gateway.config.peer import OAuthConfig, PeerConfig
-from gateway.config.places import sessions_dir, state_dir, usual_roots
+from gateway.config.places import sessions_dir, state_place, usual_roots
 from gateway.config.recorded import settings_of
 from gateway.protocol import mcp
 from gateway.runtime.connection import Connection
@@ -41,6 +40,8 @@ from recordings.store import Recorder
 from transports.base import Hello
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gateway.calls.host_call import Hosted
     from gateway.calls.ports import Authority, Keeper, Served, Tap, Terminal
     from gateway.calls.session import Session
@@ -60,7 +61,7 @@ LONGEST_SOFTWARE = 200
 class World:
     """What a gateway does to the world. Implements `calls.ports.Host`."""
 
-    def __init__(self, config: Config, *, record_dir: Path | None, exact_dir: bool = False) -> None:
+    def __init__(self, config: Config, *, record_dir: Path | str | None, exact_dir: bool = False) -> None:
         self.config = config
         self.record_dir = record_dir
         self._exact_dir = exact_dir
@@ -70,7 +71,7 @@ class World:
         self._work: set[asyncio.Task[None]] = set()
         self._stops: set[asyncio.Task[None]] = set()
         self._key = os.urandom(32)
-        self.redactor = make_redactor(config, state_dir())
+        self.redactor = make_redactor(config, state_place())
         self._looks = Looks(self.redactor)
         self.warm = Warm()
         self.ahead: Ahead | None = None
@@ -107,12 +108,12 @@ class World:
         record = self.config.record
         if not record.enabled or self.record_dir is None or record.on_write_error == "serve":
             return
-        directory = self.record_dir.parent if self._exact_dir else self.record_dir
+        directory = (os.path.dirname(self.record_dir) or ".") if self._exact_dir else self.record_dir
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            trial = directory / f".tieline-{os.urandom(8).hex()}"
-            trial.mkdir(mode=0o700)
-            trial.rmdir()
+            os.makedirs(directory, 0o700, exist_ok=True)
+            trial = os.path.join(directory, f".tieline-{os.urandom(8).hex()}")
+            os.mkdir(trial, 0o700)
+            os.rmdir(trial)
         except OSError as fault:
             raise RecordingError(
                 f"recordings cannot be written to `{directory}`: {fault.strerror or fault}; "
@@ -319,9 +320,9 @@ class World:
 
     def _recorder(self, hello: Hello, session: str, started: int, seed: int) -> Recorder:
         assert self.record_dir is not None
-        path = self.record_dir if self._exact_dir else self.record_dir / session
+        path = self.record_dir if self._exact_dir else os.path.join(self.record_dir, session)
         if not self._exact_dir:
-            self.record_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.makedirs(self.record_dir, 0o700, exist_ok=True)
         settings = settings_of(
             self.config,
             transparent=self.is_transparent,

@@ -274,8 +274,8 @@ class House:
 
     def recordings(self) -> list[Path]:
         """Where the sessions' recordings are, in the order in which they began."""
-        where = self.gateway.world.record_dir
-        found = list(where.iterdir()) if where is not None and where.exists() else []
+        where = Path(self.gateway.world.record_dir or "")
+        found = list(where.iterdir()) if self.gateway.world.record_dir and where.exists() else []
         return sorted(found, key=lambda path: open_recording(path).header.started)
 
     def pid(self, peer: str) -> int | None:

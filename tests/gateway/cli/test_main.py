@@ -271,6 +271,8 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         "dataclasses",
         # What looks closer at bytes that hold a word of a secret's name or shape.
         "re2",
+        # What makes objects of paths and takes URLs apart.
+        "pathlib", "urllib.parse", "ipaddress", "ntpath",
         # What is refused, not shown to a person, or not there at all in most sessions.
         "gateway.calls.turned_away", "gateway.calls.declared", "unicodedata",
         "gateway.protocol.canonical", "gateway.calls.ports", "gateway.sessions.files",
