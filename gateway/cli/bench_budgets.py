@@ -342,6 +342,9 @@ def _measure_goals(measured: Measured) -> bool:
                     with contextlib.suppress(BenchError):
                         gather_better(again, measured, higher=of_more(), say=say, probes=[probe])
     except KeyboardInterrupt:
+        for name in wanted():
+            if name not in measured.figures and not name.startswith("peers."):
+                measured.skipped.setdefault(name, "interrupted before")
         tell_error("interrupted: goals whose figures were measured by then are told")
         return False
     return True

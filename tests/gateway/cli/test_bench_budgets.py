@@ -294,7 +294,10 @@ def test_goals_that_are_interrupted_are_told_as_far_as_they_were_measured(
     )
 
     assert bench_budgets.goals(None) == 130
-    assert "G17 met" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "G17 met" in told
+    assert "≤ 1.2 times: interrupted before" in told
+    assert "nothing measured it" not in told
 
 
 def test_a_comparison_that_cannot_be_used_is_told_before_anything_is_measured(
