@@ -97,16 +97,19 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     peer.delivered = seq
     send_line = peer.send_line
     if send_line is None or core.send_line is None or is_long:
-        _send(peer.link, ours, params, data if is_long else b"")  # pyright: ignore[reportArgumentType] - a plain peer has one
+        is_line = core.send_line is not None
+        _send(peer.link, ours, params, data if is_long else b"", is_line=is_line)  # pyright: ignore[reportArgumentType] - a plain peer has one
     else:
         send_line(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, params))
     return True
 
 
-def _send(link: Link, ours: int, params: bytes, data: bytes) -> None:
-    """Send a call over any link; where it is a long one, `data` is the message that its params are a part of."""
+def _send(link: Link, ours: int, params: bytes, data: bytes, *, is_line: bool) -> None:
+    """Send a call over any link; where it is a long one, `data` is the message that its params are a part of, and
+    `is_line` whether that came as a line."""
     if data:
-        send_long(link, b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":' % ours, params, data)
+        head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":' % ours
+        send_long(link, head, params, data, is_line=is_line)
     else:
         link.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}' % (ours, params))
 
@@ -245,11 +248,11 @@ def send_all(link: Link, messages: list[bytes]) -> None:
         link.send(message)
 
 
-def send_long(link: Link, head: bytes, body: bytes, data: bytes) -> None:
+def send_long(link: Link, head: bytes, body: bytes, data: bytes, *, is_line: bool) -> None:
     """Send the object that begins with `head` and ends with `body`, a part of the message `data`; where the link can do
-    that, without copying it."""
+    that, without copying it. A message that came as a line holds no newline."""
     in_parts: Callable[[tuple[bytes, ...]], None] | None = getattr(link, "send_parts", None)
-    if in_parts is None or NEWLINE in data:
+    if in_parts is None or (not is_line and NEWLINE in data):
         link.send(b"%b%b}" % (head, body))
     else:
         in_parts((head, body, b"}"))
@@ -342,7 +345,8 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     core.delivered = seq
     send_line = core.send_line
     if send_line is None or peer.send_line is None or is_long:
-        _send_answer(core.link, core_id, envelope, data)  # pyright: ignore[reportArgumentType] - as above
+        is_line = peer.send_line is not None
+        _send_answer(core.link, core_id, envelope, data, is_line=is_line)  # pyright: ignore[reportArgumentType] - as above
     else:
         send_line(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (core_id, envelope.result))
     if (left := peer.on_left) is not None:
@@ -350,10 +354,12 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     return True
 
 
-def _send_answer(link: Link, core_id: int, envelope: Envelope, data: bytes) -> None:
-    """Send a result over any link."""
+def _send_answer(link: Link, core_id: int, envelope: Envelope, data: bytes, *, is_line: bool) -> None:
+    """Send a result over any link; `is_line` is whether it came as a line."""
     if envelope.__class__ is LongAnswer and not link.stamped:
-        send_long(link, b'{"jsonrpc":"2.0","id":%d,"result":' % core_id, envelope.result, data)
+        send_long(
+            link, b'{"jsonrpc":"2.0","id":%d,"result":' % core_id, envelope.result, data, is_line=is_line
+        )
         return
     message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
     link.send(message, Stamp(kind="response", id=core_id) if link.stamped else None)
