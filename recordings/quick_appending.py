@@ -175,7 +175,14 @@ class QuickAppending(Appending):
                     done = -1
                 if done == len(data):
                     self._size += done
-                    chain.add_both(data, seq, at)
+                    size = chain.size
+                    if size and size + done < BLOCK_BYTES:
+                        # As `add_both`, without the call.
+                        chain.lines.append(data)
+                        chain.more += 1
+                        chain.size = size + done
+                    else:
+                        chain.add_both(data, seq, at)
                     self._last = seq + 1
                     self._at = at
                     if not self._syncer.is_dirty:

@@ -108,7 +108,7 @@ class Core:
         session = self.session
         size = len(data)
         few = FLAT * self.most_depth - size
-        if few >= 0 and origin is None and session.is_straight:
+        if few >= 0 and origin is None and (session.is_straight or session.hooked is not None):
             # As `scan` and `Session.core_asked`, without the calls, for what most messages are: compact and flat.
             try:
                 envelope = read_strict(data)
@@ -127,12 +127,14 @@ class Core:
                     try:
                         if goes_straight(session, self, data, envelope):
                             return
+                        hooked = session.hooked
+                        if hooked is not None and hooked.goes_straight(self, data, envelope):
+                            return
                     except Exception as fault:  # noqa: BLE001 - as there
                         session.core_failed(self, data, envelope, None, fault)
                         return
-                    if session.hooked is None:
-                        session.take(self, data, envelope, None)
-                        return
+                    session.take(self, data, envelope, None)
+                    return
         self._read(data, origin)
 
     def _read(self, data: bytes, origin: Origin | None) -> None:
