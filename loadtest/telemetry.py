@@ -164,7 +164,10 @@ class Client:
         self._waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
-        if b'"result"' in data or b'"error"' in data:
+        if b'"error"' in data:
+            # What is timed must not be the making of errors.
+            self._waiting.set_exception(RuntimeError(data.decode(errors="replace")))
+        elif b'"result"' in data:
             self._waiting.set_result(None)
 
     def stray(self, data: bytes, why: str, *, size: int) -> None: ...

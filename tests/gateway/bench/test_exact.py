@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from gateway.bench import exact, further, instructions, probes
+from gateway.bench import counters, exact, further, instructions, probes
 from gateway.bench.exact import MissingError
 from gateway.bench.hot_path import HotPath
 from gateway.bench.setup import Setup
@@ -58,6 +60,96 @@ def test_a_tool_that_is_missing_is_told_with_what_to_install(
 
     with pytest.raises(MissingError, match=says):
         measure()
+
+
+class Pretended:
+    """Sides, their one gateway and its client, of which nothing is started: `calls` counts those that are made."""
+
+    def __init__(self, *_: object) -> None:
+        self.client = self
+        self.pid = 1
+        Pretended.calls = 0
+
+    calls = 0
+
+    def __enter__(self) -> Pretended:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def gateway(self, setup: Setup, *, under: Sequence[str] = ()) -> Pretended:
+        self._table = Path(under[under.index("-o") + 1]) if under else None
+        return self
+
+    def prepare(self, inner: bytes, count: int) -> list[bytes]:
+        return [inner] * count
+
+    def time(self, prepared: list[bytes]) -> list[int]:
+        Pretended.calls += len(prepared)
+        if self._table is not None:
+            # Five hundred of a start, eight of a call.
+            self._table.write_text(f"100.00 0.05 4 {500 + 8 * Pretended.calls} total\n")
+        return []
+
+    def burst(self, prepared: list[bytes], in_flight: int) -> float:
+        self.time(prepared)
+        return 1.0
+
+
+def test_what_is_counted_of_a_gateway_is_told_a_call_without_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rss(pid: int) -> int:
+        return 20 * 2**20 + 30 * Pretended.calls
+
+    def threads(pid: int) -> int:
+        return 3
+
+    def waits(pid: int) -> int:
+        return 70 + 2 * Pretended.calls
+
+    monkeypatch.setattr(exact, "Sides", Pretended)
+    monkeypatch.setattr(counters, "rss_bytes", rss)
+    monkeypatch.setattr(counters, "threads", threads)
+    monkeypatch.setattr(exact, "_waits", waits)
+    monkeypatch.setattr(shutil, "which", str)
+    assert exact.syscalls(Setup()) == 8
+    found = exact.process(Setup())
+    assert (found["waits"], found["rss-slope"], found["threads"]) == (2, 30, 3)
+    assert found["rss-mib"] == pytest.approx(rss(1) / 2**20)
+
+
+def test_an_idle_peer_is_told_without_the_gateway_that_has_one_anyway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = [20 * 2**20, 20 * 2**20 + 49 * 8 * 1024]
+
+    def settled(pid: int) -> int:
+        return held.pop(0)
+
+    switches = [5, 9]
+
+    def switched(pid: int) -> int:
+        return switches.pop(0)
+
+    monkeypatch.setattr(exact, "Sides", Pretended)
+    monkeypatch.setattr(exact, "settled", settled)
+    monkeypatch.setattr(exact, "_switches", switched)
+    monkeypatch.setattr(exact, "IDLE_S", 0.0)
+    assert exact.idle(50) == {"wake-ups": 4, "peer-kib": 8}
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_a_real_gateway_makes_as_many_system_calls_a_call_as_its_budget_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exact, "FEW", 50)
+    monkeypatch.setattr(exact, "MANY", 250)
+    try:
+        found = exact.syscalls(Setup())
+    except MissingError as error:
+        pytest.skip(str(error))
+    assert 7.5 <= found <= 9
 
 
 def test_a_tracer_that_may_not_trace_is_told_and_is_no_fault_of_the_gateway(
