@@ -87,8 +87,8 @@ def better(first: Comparison, second: Comparison) -> Comparison:
     return msgspec.structs.replace(min((first, second), key=_disturbed), tries=first.tries + second.tries)
 
 
-def _disturbed(found: Comparison) -> tuple[bool, bool, float, float]:
+def _disturbed(found: Comparison) -> tuple[bool, float, float]:
     # Less than nothing was added: one side was struck and the other not, and that is no better figure.
     is_impossible = found.added_p50_us <= 0
     # Neither is the least ratio, where the direct side was struck in all of its rounds.
-    return is_impossible, found.is_suspicious, max(found.direct.spread, found.gateway.spread), found.ratio
+    return is_impossible, max(found.direct.spread, found.gateway.spread), found.ratio

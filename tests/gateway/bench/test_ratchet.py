@@ -42,6 +42,21 @@ def test_the_ratchet_does_not_move_for_less(values: tuple[float, ...]) -> None:
     assert lowered(budgets(), runs(*values), key=KEY) == []
 
 
+@pytest.mark.parametrize(
+    ("limit", "values"),
+    [
+        ("limit = 4.1", (3.9, 3.9, 3.9)),  # somebody has set it tighter than with its room
+        ("limit = 4.1\nfloor = 6", (3.0, 3.0, 3.0)),  # tighter than its floor
+    ],
+)
+def test_a_limit_that_is_tighter_than_the_ratchet_would_set_it_stays(
+    limit: str, values: tuple[float, ...]
+) -> None:
+    file = read_budgets(FILE.replace("limit = 5.0", limit), file="b")
+    assert file.budgets["no-extensions-p50"].limit == 4.1
+    assert lowered(file, runs(*values), key=KEY) == []
+
+
 def test_only_the_last_runs_count() -> None:
     assert len(lowered(budgets(), runs(9.0, 3.0, 3.1, 2.9), key=KEY)) == 1
     assert lowered(budgets(), runs(3.0, 3.1, 2.9, 9.0), key=KEY) == []
