@@ -513,7 +513,7 @@ class Peer:
         self.damage.silence = 0
         size = len(data)
         few = FLAT * self.most_depth - size
-        if few >= 0:
+        if few >= 0 and LIST not in data[few // 3 :]:
             # As `scan`, without the call, for what most messages are: compact and flat.
             try:
                 envelope = read_strict(data)
@@ -523,7 +523,6 @@ class Peer:
                 if (
                     envelope.result
                     and size - len(envelope.result) < ANSWER_ROOM
-                    and LIST not in data[few // 3 :]
                     and (data.isascii() or is_utf8(data))
                 ):
                     if comes_straight(self, data, envelope):
