@@ -6,6 +6,7 @@ with what to install. `counters` reads what the kernel counts; what the figures 
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -122,11 +123,19 @@ def idle(peers: int) -> dict[str, float]:
         MissingError: If the kernel does not tell.
         BenchError: If the gateway does not answer.
     """
-    with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides:
-        one, many = sides.gateway(Setup()), sides.gateway(Setup(peers=peers))
-        few = settled(one.pid)
-        lot = settled(many.pid)
-        woken = wake_ups(many.pid)
+    # Here, since `probes` needs what this module has.
+    from gateway.bench.probes import compiled_in
+
+    with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name:
+        # As installed: what compiling has left would hold the peers, of whose memory little would then be seen.
+        kept = compiled_in(Path(name) / "bytecode", os.environ)
+        with Sides(Path(name) / "first", environment=kept) as sides:
+            settled(sides.gateway(Setup()).pid)
+        with Sides(Path(name) / "counted", environment=kept) as sides:
+            one, many = sides.gateway(Setup()), sides.gateway(Setup(peers=peers))
+            few = settled(one.pid)
+            lot = settled(many.pid)
+            woken = wake_ups(many.pid)
     return {"wake-ups": woken, "peer-kib": (lot - few) / 1024 / (peers - 1)}
 
 
