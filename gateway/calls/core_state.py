@@ -108,7 +108,8 @@ class Core:
         session = self.session
         size = len(data)
         few = FLAT * self.most_depth - size
-        if few >= 0 and origin is None and (session.is_straight or session.hooked is not None):
+        is_flat = few >= 0 and LIST not in data[few // 3 :]
+        if is_flat and origin is None and (session.is_straight or session.hooked is not None):
             # As `scan` and `Session.core_asked`, without the calls, for what most messages are: compact and flat.
             try:
                 envelope = read_strict(data)
@@ -121,7 +122,6 @@ class Core:
                     and size - len(envelope.params) < CALL_ROOM
                     and envelope.jsonrpc == "2.0"
                     and envelope.id.__class__ is int
-                    and LIST not in data[few // 3 :]
                     and (data.isascii() or is_utf8(data))
                 ):
                     try:
