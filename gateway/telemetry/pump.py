@@ -29,10 +29,11 @@ MOST_LEFT = 1000
 QUICK_ITEMS = 32
 """Plain frames that are told of before the clock is looked at."""
 FLUSH_S = 0.25
-SOON_BYTES = 2 * 1024 * 1024
-"""Where bodies that wait take so much, they are looked at as soon as the loop turns: what is given back is used by the
-next ones, and fresh memory costs a page fault every 4 KiB, on the path of messages."""
-KEPT_BYTES = 4 * 1024 * 1024
+SOON_BYTES = 8 * 1024 * 1024
+"""Where bodies that wait take so much, they are looked at as soon as the loop turns."""
+KEEP_BYTES = 1024 * 1024
+"""Where they take so much, what they give back is kept for the next ones: fresh memory costs a page fault every 4 KiB,
+on the path of messages."""
 MOST_ITEMS = 50_000
 """Frames of one session that may wait. What is over that is counted, and left out."""
 MOST_BYTES = 64 * 1024 * 1024
@@ -117,7 +118,7 @@ class Stream:
         self.items.append(item)
         if not self.is_listed:
             pump.list(self)
-        if size >= BIG_BYTES and pump.held > SOON_BYTES:
+        if size >= BIG_BYTES and pump.held > KEEP_BYTES:
             pump.hurry()
 
     def ended(self) -> None:
@@ -166,11 +167,12 @@ class Pump:
             self._due = self._loop.call_later(TICK_S, self._drain)
 
     def hurry(self) -> None:
-        """Have what waits looked at as soon as the loop turns. Lines are handed over when they would be anyway."""
-        if not (self._is_hurried or self._is_closed):
-            if not self._keeps_memory:
-                self._keeps_memory = True
-                _keep_memory()
+        """Long bodies wait: keep their memory, and where they take too much of it, have them looked at as soon as the
+        loop turns. Lines are handed over when they would be anyway."""
+        if not self._keeps_memory:
+            self._keeps_memory = True
+            _keep_memory()
+        if self.held > SOON_BYTES and not (self._is_hurried or self._is_closed):
             self._is_hurried = True
             self._loop.call_soon(self._drain_soon)
 
@@ -336,7 +338,7 @@ def _keep_memory() -> None:
     It learns that from what it is given back itself: twice as much as the largest piece, of 128 KiB at first. No page
     of this one is ever touched.
     """
-    bytes(KEPT_BYTES)
+    bytes(SOON_BYTES)
 
 
 def _by_name(item: Item) -> dict[str, Any]:

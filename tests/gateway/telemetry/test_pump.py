@@ -106,6 +106,7 @@ def test_long_bodies_that_wait_are_looked_at_before_they_take_much_memory(
 ) -> None:
     monkeypatch.setattr(subject, "TICK_S", 3600.0)
     monkeypatch.setattr(subject, "SOON_BYTES", 4 * BIG_BYTES)
+    monkeypatch.setattr(subject, "KEEP_BYTES", BIG_BYTES)
 
     async def main() -> tuple[list[int], int]:
         handler, flushes = Quick(), [0]
