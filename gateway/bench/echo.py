@@ -5,8 +5,8 @@ reads at most 64 KiB at a time, since larger reads cost more in the allocator th
 
     echo.py [--schema] [stdio | unix PATH | websocket PORT | http PORT]
 
-`--schema` gives the tool an output schema and results that keep it. A listener says where it listens in one line of
-stdout, and ends when its stdin does.
+`--schema` gives the tool an output schema and results that keep it, as long as without one. A listener says where it
+listens in one line of stdout, and ends when its stdin does.
 """
 
 import os
@@ -39,9 +39,14 @@ def answer(line: bytes) -> bytes:
         return b""
     text = TEXT.search(line)
     if text is not None:
-        result = b'{"content":[{"type":"text","text":%b}]}' % text.group(1)
+        told = text.group(1)
         if HAS_SCHEMA:
-            result = b'%b,"structuredContent":{"text":%b}}' % (result[:-1], text.group(1))
+            # Half of it as text and half as the schema has it: an answer is as long as the call either way.
+            half = len(told) // 2
+            form = b'{"content":[{"type":"text","text":%b"}],"structuredContent":{"text":"%b}}'
+            result = form % (told[:half], told[half:])
+        else:
+            result = b'{"content":[{"type":"text","text":%b}]}' % told
     elif b'"initialize"' in line:
         result = INITIALIZED
     elif b'"tools/list"' in line:

@@ -71,7 +71,7 @@ def in_turn(wanted: Collection[str] = (*SETUPS, "replay")) -> dict[str, float]:
     """
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name, Sides(Path(name)) as sides, pinned():
         direct = Times(sides.direct(Setup()))
-        # What is validated has a schema and so a longer answer: its direct side has that too.
+        # What is validated has a schema, and another form of answer: its direct side has that too.
         direct_with_schema = Times(sides.direct(EVERYTHING))
         found = {
             name: Times(sides.gateway(setup), tool_of(setup))
