@@ -120,6 +120,9 @@ class _Types:
         if not isinstance(more, bool):
             raise _OtherError
         names = list(dict.fromkeys([*members, *cast("list[str]", required)]))
+        if not more and len(names) > len(members):
+            # What is needed and allowed by no property: no result keeps that promise.
+            raise _OtherError
         self._members += len(names)
         if self._members > MOST_MEMBERS:
             raise _OtherError

@@ -186,6 +186,7 @@ NO_TYPES: list[Any] = [
     {"type": "integer", "$schema": "http://json-schema.org/draft-04/schema#"},
     {"type": "object", "properties": {str(number): {} for number in range(101)}},
     {"type": "object", "properties": {'a"b': {}}},
+    {"type": "object", "properties": {"a": {}}, "required": ["b"], "additionalProperties": False},
     {"oneOf": [{"type": "string"}]},
     {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "array"}]},
     True,
@@ -242,6 +243,21 @@ def test_what_is_said_of_a_result_is_what_its_schema_says(results: list[bytes], 
     expected = [long_way(schema).complaint("p", "t", each) for each in results]
     assert [known.complaint("p", "t", each) for each in results] == expected
     assert [known.complaint("p", "t", each, members_of(each)) for each in results] == expected
+
+
+@pytest.mark.parametrize("properties", [{}, {"text": {"type": "string"}}])
+def test_a_member_that_is_needed_but_not_allowed_is_refused(properties: dict[str, Any]) -> None:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    result = b'{"content":[],"structuredContent":{"n":1}}'
+
+    assert learned(Results(), schema).complaint("p", "t", result) == (
+        "`/structuredContent` breaks `additionalProperties` of the schema"
+    )
 
 
 def test_results_that_are_of_their_type_are_taken_without_loading_what_reads_schemas() -> None:
