@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report
-from gateway.config.plain_toml import plain_toml
 
 
 def toml_document(text: str, report: Report) -> dict[str, Any]:
@@ -19,21 +18,15 @@ def toml_document(text: str, report: Report) -> dict[str, Any]:
     Raises:
         ConfigError: If it is not valid TOML, with the line.
     """
-    document = plain_toml(text)
-    if document is None:
-        document = _any_toml(text, report.file)
-    report.lines = partial(_lines, text)
-    return document
-
-
-def _any_toml(text: str, file: str) -> dict[str, Any]:
-    # For files that are not plain, which need not wait long for it either.
+    # A start without such a file, as of `tieline record`, does not load it.
     import tomllib
 
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError([_syntax(file, str(error))]) from error
+        raise ConfigError([_syntax(report.file, str(error))]) from error
+    report.lines = partial(_lines, text)
+    return document
 
 
 def _lines(text: str) -> dict[KeyPath, int]:
