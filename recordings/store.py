@@ -129,18 +129,21 @@ class Recorder(QuickAppending):
         with self._lock:
             if self._closed:
                 return
-            blobs = self._blobs.take_unsynced()
         if self._head.waits:
             self._head.write()
         try:
             # Before the first frame: without it they are no recording. Nobody waits for it at a start.
             self._head.settle()
+            with self._lock:
+                # Only now: whoever has taken them has to let go of them.
+                blobs = self._blobs.take_unsynced()
             self._blobs.sync(blobs)
             files.sync(self._fd)
         except OSError as error:
             # After a failed fsync the system forgets the pages: to try again would only look like success.
             with self._lock:
                 self._broken = True
+                self._blobs.close()
                 raise self._refuse(error) from error
 
     # The header, and the end

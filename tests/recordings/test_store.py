@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import zstandard
 
-from recordings import files
+from recordings import beside, files
 from recordings.errors import (
     DamagedError,
     LockedError,
@@ -230,6 +230,24 @@ def test_frames_of_a_recording_whose_header_cannot_be_brought_onto_the_disk_are_
         monkeypatch.undo()
         with pytest.raises(WriteRefusedError):
             recorder.append(frame(1))
+
+
+def test_bodies_of_a_recording_whose_header_cannot_be_brought_onto_the_disk_are_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    room = threading.Semaphore(1)
+    monkeypatch.setattr(beside, "_room", room)
+    with Recorder(tmp_path / "r", durability="barrier", group_s=60) as recorder:
+        recorder.append(frame(0, msgspec.json.encode("x" * BLOB_BYTES)))
+        assert not room.acquire(blocking=False)
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", fails)
+            with pytest.raises(WriteRefusedError):
+                recorder.barrier()
+        assert room.acquire(blocking=False)
 
 
 def test_an_fsync_error_refuses_all_that_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
