@@ -7,6 +7,7 @@ syncs.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -19,7 +20,18 @@ from recordings.header import Header, encode_header
 
 MOST_OPEN = 64
 """Files of bodies that stay open until they are on the disk, of all recordings together."""
-_room = threading.Semaphore(MOST_OPEN)
+_ONE_IN = 8
+"""Of the descriptors that a process may have, one in so many at most: others need them more."""
+
+
+def most_open() -> int:
+    """How many files of bodies may stay open in this process."""
+    limit = os.sysconf("SC_OPEN_MAX")
+    return min(MOST_OPEN, limit // _ONE_IN) if limit >= 0 else MOST_OPEN
+
+
+_room = threading.Semaphore(most_open())
+_NONE_LEFT = (errno.EMFILE, errno.ENFILE)
 
 
 class Unsynced(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +73,7 @@ class Blobs:
                 os.mkdir(shelf, 0o700, dir_fd=self._directory)
             self._shelves.add(shelf)
         try:
-            fd = files.create_under_umask(self._directory, name)
+            fd = self._create(name)
         except FileExistsError:
             return
         stays = False
@@ -80,6 +92,22 @@ class Blobs:
                 os.close(fd)
         self._unsynced.append(Unsynced(name, fd) if stays else Unsynced(name))
         self.written_bytes += done
+
+    def _create(self, name: str) -> int:
+        try:
+            return files.create_under_umask(self._directory, name)
+        except OSError as error:
+            if error.errno not in _NONE_LEFT or not self._let_go():
+                raise
+            return files.create_under_umask(self._directory, name)
+
+    def _let_go(self) -> bool:
+        """Close what stays open, to be opened again when it is synced, and say whether there was anything."""
+        held = [each for each in self._unsynced if each.fd >= 0]
+        self._unsynced = [Unsynced(each.name) for each in self._unsynced]
+        for each in held:
+            each.close()
+        return bool(held)
 
     def take_unsynced(self) -> Sequence[Unsynced]:
         """Files that have not been given to `sync` yet."""

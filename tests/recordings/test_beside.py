@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -112,3 +113,53 @@ def test_no_file_stays_open_where_it_is_never_synced(
         blobs.close()
     assert descriptors(tmp_path) == 0
     assert left(room) == ROOM
+
+
+class FewDescriptors:
+    """As many descriptors for bodies as are said, whatever else is open."""
+
+    def __init__(self, directory: Path, most: int) -> None:
+        self._directory = directory
+        self._most = most
+        self._create = files.create_under_umask
+
+    def __call__(self, directory: int, name: str, flags: int = 0) -> int:
+        if descriptors(self._directory) >= self._most:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return self._create(directory, name, flags)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors")
+def test_files_that_stay_open_are_let_go_of_where_no_descriptor_is_left(
+    tmp_path: Path, room: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "create_under_umask", FewDescriptors(tmp_path, 2))
+    with directory(tmp_path) as fd:
+        blobs = Blobs(fd, os.write, stay_open=True)
+        for body in BODIES:
+            blobs.put(digest_of(body), body)
+        written = blobs.take_unsynced()
+        assert [each.name.rpartition("/")[2] for each in written] == [digest_of(body) for body in BODIES]
+        blobs.sync(written)
+    assert descriptors(tmp_path) == 0
+    assert left(room) == ROOM
+
+
+def test_no_descriptor_for_a_body_is_an_error_where_none_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "create_under_umask", FewDescriptors(tmp_path, 0))
+    with directory(tmp_path) as fd, pytest.raises(OSError, match="Too many open files"):
+        Blobs(fd, os.write, stay_open=True).put(digest_of(BODIES[0]), BODIES[0])
+
+
+@pytest.mark.parametrize(("limit", "most"), [(-1, 64), (1024, 64), (256, 32), (40, 5), (7, 0)])
+def test_no_more_files_stay_open_than_an_eighth_of_what_the_process_may_have(
+    limit: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(name: str) -> int:
+        assert name == "SC_OPEN_MAX"
+        return limit
+
+    monkeypatch.setattr(os, "sysconf", told)
+    assert beside.most_open() == most
