@@ -84,6 +84,8 @@ class Catalog:
         self._config = config
         self._peers = peers
         self._kinds = {method: _Kind() for method in mcp.LIST_METHODS}
+        self.tools = self._kinds["tools/list"]
+        """Whose `offered` are the tools of `tool_names`, by name: another object whenever they may be others."""
         self._judge = judge
         self._results = results
         self.direct: Mapping[str, Item] = {}
@@ -204,14 +206,9 @@ class Catalog:
         return list(kind.offered.values())
 
     @property
-    def told_tools(self) -> Mapping[str, object]:
-        """The tools of `tool_names`, by name: another object whenever they may be others."""
-        return self._kinds["tools/list"].offered
-
-    @property
     def tool_names(self) -> list[str]:
         """The names of the tools that were last told to cores; none before that, or where lists pass untouched."""
-        return list(self._kinds["tools/list"].offered)
+        return list(self.tools.offered)
 
     def refresh(self, method: str) -> None:
         """See what there is to tell people of a list."""

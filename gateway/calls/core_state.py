@@ -108,8 +108,12 @@ class Core:
         session = self.session
         size = len(data)
         few = FLAT * self.most_depth - size
-        is_flat = few >= 0 and LIST not in data[few // 3 :]
-        if is_flat and origin is None and (session.is_straight or session.hooked is not None):
+        if (
+            few >= 0
+            and LIST not in data[few // 3 :]
+            and origin is None
+            and (session.is_straight or session.hooked is not None)
+        ):
             # As `scan` and `Session.core_asked`, without the calls, for what most messages are: compact and flat.
             try:
                 envelope = read_strict(data)
@@ -125,7 +129,7 @@ class Core:
                     and (data.isascii() or is_utf8(data))
                 ):
                     try:
-                        if goes_straight(session, self, data, envelope):
+                        if session.is_straight and goes_straight(session, self, data, envelope):
                             return
                         hooked = session.hooked
                         if hooked is not None and hooked.goes_straight(self, data, envelope):

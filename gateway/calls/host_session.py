@@ -140,7 +140,7 @@ class HostSession:
             or known.core is not core
             or known.capabilities is not core.capabilities
             or known.registered is not peer.registered
-            or known.tools is not session.catalog.told_tools
+            or known.tools is not session.catalog.tools.offered
             or known.has_terminal is not (session.exchange.host.terminal(session) is not None)
         ):
             return self._write_context(call, peer)
@@ -164,7 +164,7 @@ class HostSession:
                 core.capabilities,
                 has_terminal,
                 peer.registered,
-                session.catalog.told_tools,
+                session.catalog.tools.offered,
                 head,
                 tail,
             )

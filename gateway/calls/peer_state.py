@@ -81,7 +81,7 @@ class Peer:
     __slots__ = (
         "__weakref__", "_early", "_settled", "asks", "calls", "capabilities", "client",
         "config", "damage", "delivered", "era", "errors", "facts", "fault", "flood", "hops", "host",
-        "info", "is_full", "is_plain", "last_fault", "last_id", "level", "life", "likely", "limit", "link",
+        "info", "is_alone", "is_full", "is_plain", "last_fault", "last_id", "level", "life", "likely", "limit", "link",
         "lives", "may_renew", "most_depth", "name", "next_life", "on_left", "pending", "plain",
         "refusal", "registered", "send_line", "sessions", "shakes", "state", "timeout_ns", "version", "waiting",
         "wants",
@@ -144,6 +144,9 @@ class Peer:
         """The era that it is known to be of before it has said so, as another connection to it is."""
         self.on_left: Callable[[Call, Reply | None], None] | None = None
         """Told of each call that is not waited for here any more, and of what it ended with, if anything."""
+        self.is_alone = False
+        """Whether nothing follows from that where a call goes with nothing more to say, and no question of the session
+        waits: it is known to be its seat's only connection, and no call waits there for one."""
         self.wants = Wants()
         self._settled: list[Callable[[], None]] = []
         self.last_id = 0
@@ -198,7 +201,8 @@ class Peer:
 
     def left(self, call: Call, reply: Reply | None = None) -> None:
         """A call is not waited for here any more."""
-        if self.on_left is not None:
+        # Whom nothing follows from is not told, which would be one more call for each call.
+        if self.on_left is not None and (reply is not None or call.session.asks.held or not self.is_alone):
             self.on_left(call, reply)
 
     def stop(self) -> None:

@@ -183,6 +183,7 @@ class Seat:
 
     def _drop(self, peer: Peer) -> None:
         self.peers.remove(peer)
+        peer.is_alone = False
         self._count()
         self._spares.pop(peer, None)
         peer.stop()
@@ -190,19 +191,22 @@ class Seat:
     def _count(self) -> None:
         peers = self.peers
         self.one = peers[0] if len(peers) == 1 else None
+        is_alone = self.one is not None and not self._queues
+        for peer in peers:
+            peer.is_alone = is_alone
 
     def _queue_for(self, client: Client) -> Queue:
         found = next((queue for queue in self._queues if queue.client.can_share(client)), None)
         if found is None:
             found = self._exchange.make_queue(self.name, self.config, client)
             self._queues = [*(queue for queue in self._queues if queue.waiting), found]
+            self._count()
         return found
 
     def _left(self, call: Call, reply: Reply | None) -> None:
         """A call has left one of the connections; `reply` is what it ended with, if anything."""
         session = call.session
-        # As `is_simple`, which would be one more call for each call.
-        if reply is None and self.one is not None and not self._queues and not session.asks.held:
+        if reply is None and self.is_simple(session):
             return
         peer = call.peer
         if peer is not None:

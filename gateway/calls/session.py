@@ -188,7 +188,7 @@ class Session:
                 (origin is None or origin.is_plain)
                 and envelope.method == "tools/call"
                 and (
-                    goes_straight(self, core, data, envelope)
+                    (self.is_straight and goes_straight(self, core, data, envelope))
                     or (self.hooked is not None and self.hooked.goes_straight(core, data, envelope))
                 )
             ):

@@ -37,9 +37,8 @@ def ready_at(seat: Seat, core: Core) -> Peer | None:
 
 
 def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
-    """Send a plain call on, and say whether that was done. Where not, nothing has been touched."""
-    if not session.is_straight:
-        return False
+    """Send a plain call on in a session that `is_straight`, and say whether that was done. Where not, nothing has been
+    touched."""
     id_ = envelope.id
     calls = core.open
     exchange = session.exchange
@@ -54,13 +53,9 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
         return False
     params: bytes = envelope.params
     era = core.plain
+    long = None
     # Asked by `isinstance`, it would be one more call for each of the short ones.
-    is_long = envelope.__class__ is LongCall and era == "legacy"
-    if era != "legacy" or is_long:
-        plain = Plain(cast("LongCall", envelope).name) if is_long else core.reads(data, envelope.params)
-        if plain is None:
-            return False
-    else:
+    if era == "legacy" and envelope.__class__ is not LongCall:
         # As `read_legacy`, without the call.
         try:
             plain = read_plain(params)
@@ -68,17 +63,23 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
             return False
         if plain.meta and says_more(data):
             return False
+    else:
+        long = cast("LongCall", envelope) if era == "legacy" else None
+        plain = core.reads(data, params) if long is None else Plain(long.name)
+        if plain is None:
+            return False
     name = plain.name
     seat = session.sole
     if seat is None:
         seat, name, params = _of_several(session, name, params)
+        if seat is None:
+            return False
     # As `ready_at`, without the call.
-    peer = seat.one if seat is not None else None
+    peer = seat.one
     if peer is None or peer.plain != era or peer.is_full or len(peer.pending) >= peer.limit:
         return False
     seq = tap.plain(
-        "request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name,
-        envelope if is_long else None,  # pyright: ignore[reportArgumentType] - a `LongCall`
+        "request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name, long
     )  # fmt: skip
     ours = peer.last_id + 1
     call = Call(
@@ -96,9 +97,9 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     peer.calls += 1
     peer.delivered = seq
     send_line = peer.send_line
-    if send_line is None or core.send_line is None or is_long:
+    if send_line is None or core.send_line is None or long is not None:
         is_line = core.send_line is not None
-        _send(peer.link, ours, params, data if is_long else b"", is_line=is_line)  # pyright: ignore[reportArgumentType] - a plain peer has one
+        _send(peer.link, ours, params, data if long is not None else b"", is_line=is_line)  # pyright: ignore[reportArgumentType] - a plain peer has one
     else:
         send_line(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, params))
     return True
@@ -318,8 +319,7 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         return False
     core, core_id, session, shape = call.core, call.core_id, call.session, call.shape
     if (
-        (shape != "same" and shape != "checked")
-        or core is None
+        core is None
         or not session.answers_straight
         or core_id.__class__ is not int
         or (calls := core.open).get(core_id) is not call  # pyright: ignore[reportArgumentType]
@@ -327,7 +327,7 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         or not peer.is_plain
         or envelope.jsonrpc != "2.0"
         or (session.only is None and data.find(b'"taskId"') >= 0)
-        or (shape == "checked" and _breaks_promise(session, peer, call, envelope))
+        or (shape != "same" and (shape != "checked" or _breaks_promise(session, peer, call, envelope)))
     ):
         return False
     del pending[id_]  # pyright: ignore[reportArgumentType]
@@ -349,7 +349,8 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         _send_answer(core.link, core_id, envelope, data, is_line=is_line)  # pyright: ignore[reportArgumentType] - as above
     else:
         send_line(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (core_id, envelope.result))
-    if (left := peer.on_left) is not None:
+    # As `Peer.left`, without the call.
+    if (session.asks.held or not peer.is_alone) and (left := peer.on_left) is not None:
         left(call, None)
     return True
 
@@ -404,7 +405,7 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
             core.link.send(message, Stamp(kind="response", id=call.core_id))
     else:
         send_all(core.link, out)
-    if peer.on_left is not None:
+    if (session.asks.held or not peer.is_alone) and peer.on_left is not None:
         _tell_all(peer.on_left, session, [call for call, _, _ in fresh.values()])
     return len(fresh)
 

@@ -95,8 +95,10 @@ class Way:
         call = Call(session, "tools/call", params, core, id_, name, seq)
         one = Asked(self, call, peer, data, asked, at)
         # Nobody looks at the params of what is sent already.
-        leg = Call(session, words.EVENT_HOOK, b"", None, None, EVENT, asked_at, one.replied, guard, ours)
-        leg.asked, leg.about, leg.parent, leg.deadline = one, call, seq, at + guard.timeout_ns
+        leg = Call(
+            session, words.EVENT_HOOK, b"", None, None, EVENT, asked_at, one.replied, guard, ours,
+            at + guard.timeout_ns, parent=seq, about=call, asked=one,
+        )  # fmt: skip
         call.leg = pending[ours] = leg
         core.open[id_] = call
         self.open[seq] = one
@@ -130,9 +132,10 @@ class Way:
         guard.last_id = ours = guard.last_id + 1
         guard.calls += 1
         guard.delivered = seq
-        leg = Call(session, words.EVENT_HOOK, b"", None, None, EVENT, seq, one.replied, guard, ours)
-        leg.asked, leg.about, leg.parent = one, call, call.seq
-        leg.deadline = one.since + guard.timeout_ns
+        leg = Call(
+            session, words.EVENT_HOOK, b"", None, None, EVENT, seq, one.replied, guard, ours,
+            one.since + guard.timeout_ns, parent=call.seq, about=call, asked=one,
+        )  # fmt: skip
         call.leg = guard.pending[ours] = leg
         self.open[call.seq] = one
         if self._timer is None:
@@ -205,7 +208,11 @@ class Asked(msgspec.Struct, eq=False):
             or leg is None
             or core is None
             or core.open.get(call.core_id) is not call  # pyright: ignore[reportArgumentType] - it is a number
-            or (guard.on_left is not None and not way.seat.is_simple(session))
+            or (
+                (session.asks.held or not guard.is_alone)
+                and guard.on_left is not None
+                and not way.seat.is_simple(session)
+            )
             or seat is None
             or peer not in seat.peers
             or (given and hooked.complaint(call.name, given) != "")

@@ -160,7 +160,11 @@ def _let_pass(one: Asked, guard: Peer, result: bytes) -> tuple[Core, bytes] | No
         or way.hooked.breaker.counts
         or core is None
         or not call.is_open
-        or (guard.on_left is not None and not way.seat.is_simple(session))
+        or (
+            (session.asks.held or not guard.is_alone)
+            and guard.on_left is not None
+            and not way.seat.is_simple(session)
+        )
         or seat is None
         or peer not in seat.peers
         or (given and way.hooked.complaint(call.name, given) != "")

@@ -5,8 +5,8 @@ Owns their numbers. Whether a session without a recording is served is the confi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
@@ -32,15 +32,15 @@ class NullTap:
         self.at = 0
         self._seq = 0
         self._on_close = on_close
-        self._start = time.monotonic_ns()
+        self._start = monotonic_ns()
 
     def now(self) -> int:
         """Return monotonic nanoseconds since the session's start."""
-        return time.monotonic_ns() - self._start
+        return monotonic_ns() - self._start
 
     def record(self, kind: str, way: str, body: bytes = b"", **_: Any) -> int:
         """Number a frame."""
-        self.at = time.monotonic_ns() - self._start
+        self.at = monotonic_ns() - self._start
         self._seq += 1
         return self._seq - 1
 
@@ -49,14 +49,14 @@ class NullTap:
         after: int | None, method: str, name: str, read: LongCall | LongAnswer | None = None,
     ) -> int:  # fmt: skip
         """Number a frame: as `record`, which it would cost half of all this to call."""
-        self.at = time.monotonic_ns() - self._start
+        self.at = monotonic_ns() - self._start
         seq = self._seq
         self._seq = seq + 1
         return seq
 
     def count(self, frames: int) -> int:
         """Number so many frames, of which nobody has to say anything, and return the number of the first."""
-        self.at = time.monotonic_ns() - self._start
+        self.at = monotonic_ns() - self._start
         seq = self._seq
         self._seq = seq + frames
         return seq

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw, UnsetType
@@ -47,7 +48,7 @@ class RecordingTap:
         self._recorder = recorder
         self._on_refusal = on_refusal
         self._on_close = on_close
-        self._start = time.monotonic_ns() if began is None else began
+        self._start = monotonic_ns() if began is None else began
         self._next = 0
         self._ended = False
         self._words = Words(recorder.suspects)
@@ -69,7 +70,7 @@ class RecordingTap:
 
     def now(self) -> int:
         """Return monotonic nanoseconds since the session's start."""
-        return time.monotonic_ns() - self._start
+        return monotonic_ns() - self._start
 
     def record(
         self,
@@ -106,7 +107,7 @@ class RecordingTap:
             return -1
         seq = self._next
         self._next = seq + 1
-        self.at = at = time.monotonic_ns() - self._start
+        self.at = at = monotonic_ns() - self._start
         frame = Frame(
             seq=seq,
             at=at,
@@ -151,7 +152,7 @@ class RecordingTap:
             )
         seq = self._next
         self._next = seq + 1
-        self.at = at = time.monotonic_ns() - self._start
+        self.at = at = monotonic_ns() - self._start
         redactor = self._redactor
         if redactor is not None and self._rules != redactor.generation:
             self._look_for_secrets()
@@ -186,7 +187,7 @@ class RecordingTap:
         """As `plain`, for a body of blob size without newlines: it is not copied, and its names are known."""
         seq = self._next
         self._next = seq + 1
-        self.at = at = time.monotonic_ns() - self._start
+        self.at = at = monotonic_ns() - self._start
         self._look_for_secrets()
         head, tail, is_harmless = self._words[kind, peer, way, method, name]
         frame = b'{"seq":%d,"at":%d,%b%b%b' % (seq, at, head, _refs(id, re, after), tail[: -len(BODY)])
@@ -209,7 +210,7 @@ class RecordingTap:
         life: half of the cost of a `Frame`."""
         seq = self._next
         self._next = seq + 1
-        self.at = at = time.monotonic_ns() - self._start
+        self.at = at = monotonic_ns() - self._start
         self._look_for_secrets()
         head, tail, _ = self._words[(kind, peer, way, method, name, *flags)]
         if life != 1:
@@ -257,7 +258,7 @@ class RecordingTap:
             return -1
         self._look_for_secrets()
         seq = first = self._next
-        at = time.monotonic_ns() - self._start
+        at = monotonic_ns() - self._start
         words, forms, most = self._words, self._forms, self._quick_bytes
         frames: list[bytes] = []
         seen: list[bytes] = []
@@ -303,7 +304,7 @@ class RecordingTap:
         if redactor is not None and self._rules != redactor.generation:
             self._look_for_secrets()
         seq = self._next
-        at = time.monotonic_ns() - self._start
+        at = monotonic_ns() - self._start
         first, second, is_harmless = self._questions[peer, name, asked, event]
         first %= (seq, at, id, after, body)
         second %= (seq + 1, at, question_id, seq, question)
@@ -334,7 +335,7 @@ class RecordingTap:
         if redactor is not None and self._rules != redactor.generation:
             self._look_for_secrets()
         seq = self._next
-        at = time.monotonic_ns() - self._start
+        at = monotonic_ns() - self._start
         first, second, is_harmless = self._decisions[form, peer, event]
         first %= (seq, at, id, re, after, body)
         second %= (seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
@@ -374,7 +375,7 @@ class RecordingTap:
         """As `calls.ports.Tap` has it."""
         self._look_for_secrets()
         seq = self._next
-        at = time.monotonic_ns() - self._start
+        at = monotonic_ns() - self._start
         frames: list[bytes] = []
         seen: list[bytes] = []
         for body, peer, id_, name, question_id, question in rows:
@@ -394,7 +395,7 @@ class RecordingTap:
         """As `calls.ports.Tap` has it."""
         self._look_for_secrets()
         seq = self._next
-        at = time.monotonic_ns() - self._start
+        at = monotonic_ns() - self._start
         frames: list[bytes] = []
         seen: list[bytes] = []
         for body, id_, re, patch, judged, form, since in rows:

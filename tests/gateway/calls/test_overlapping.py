@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from gateway.calls import peer_state
 from gateway.calls.asks import HELD_S
 from gateway.calls.manners import MOST_KNOWN, Manners
 from gateway.calls.seat import MOST_LEGACY, SPARE_S
+from gateway.calls.straight import comes_straight
 from gateway.config.model import PeerConfig
 from tests.gateway.calls.kit import Client, Desk, Message, Service, Wire, text
 from tests.gateway.calls.test_asks import asked_once, retries
 
 QUESTION: Message = {"message": "Name?"}
+
+
+def alone(peer: peer_state.Peer) -> bool:
+    """Whether a connection is its seat's only one and no call waits there, as it and its seat know both."""
+    (seat,) = [seat for session in peer.sessions for seat in session.seats.values() if peer in seat.peers]
+    is_alone = seat.one is peer and len(seat.holders) == 1
+    assert [one.is_alone for one in seat.peers] == [is_alone] * len(seat.peers)
+    return is_alone
+
+
+@pytest.fixture(autouse=True)
+def _looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is not told that a call has left has nothing to do then, in all that happens here."""
+
+    def watched(peer: peer_state.Peer, *given: Any) -> bool:
+        if peer.is_alone:
+            assert alone(peer)
+        return comes_straight(peer, *given)
+
+    true_left: Callable[..., None] = peer_state.Peer.left
+
+    def left(peer: peer_state.Peer, *given: Any) -> None:
+        if peer.is_alone:
+            assert alone(peer)
+        true_left(peer, *given)
+
+    monkeypatch.setattr(peer_state, "comes_straight", watched)
+    monkeypatch.setattr(peer_state.Peer, "left", left)
 
 
 def caller(desk: Desk, **more: Any) -> Client:
@@ -73,6 +104,39 @@ def test_overlapping_calls_are_asked_each_on_its_own_connection_and_each_gets_it
         assert wire.gets()["result"]["content"] == {"name": word}
         wire.answers(asked, text(word))
         assert back.gets_result()["content"] == text(word)["content"]
+
+
+def test_a_connection_is_known_to_be_alone_as_long_as_it_is() -> None:
+    desk, calc = settled()
+    _, first = calls(desk)
+    assert alone(first.peer)
+    first.gets("tools/call")
+    core, second = calls(desk)
+    assert not alone(first.peer)
+    assert not alone(second.peer)
+    second.refuses(second.gets("tools/call"))
+    core.gets_error()
+    desk.passes(SPARE_S * 2 + 1)
+    assert [wire.link.is_closed for wire in calc.wires] == [False, True]
+    assert alone(first.peer)
+    assert not second.peer.is_alone
+
+
+def test_a_connection_is_not_alone_while_calls_wait_for_one() -> None:
+    desk, calc = settled()
+    taken = full(desk)
+    late = caller(desk)
+    late.calls()
+    for core, wire, asked in taken[1:]:
+        wire.refuses(asked)
+        core.gets_error()
+    (at_work,) = [wire for wire in calc.wires if not wire.hears_nothing]
+    at_work.refuses(at_work.gets("tools/call"))
+    late.gets_error()
+    desk.passes(SPARE_S * 2 + 1)
+    assert [wire.link.is_closed for wire in calc.wires] == [False] + [True] * (MOST_LEGACY - 1)
+    # It has had a queue, which costs later calls one look and not more.
+    assert not alone(taken[0][1].peer)
 
 
 def test_one_call_after_the_other_keeps_to_one_connection() -> None:

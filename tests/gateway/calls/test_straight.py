@@ -188,9 +188,12 @@ def test_plain_calls_go_straight_beside_an_extension_once_nobody_is_left_to_be_w
         desk = beside_an_extension(event)
         core = desk.core()
         core.asks("tools/list", id=90)
-        went = calls_that_go(monkeypatch)
+        all_went = calls_that_go(monkeypatch)
+        went: list[bool] = []
         for number in range(2):
+            all_went.clear()
             core.calls("add", id=number)
+            went.append(True in all_went)
             perform(desk, core, "answer", 0, "result")
         before = len(desk.services["calc"].wire.link.raw)
         taken = core.receiver.together([msgspec.json.encode(asked(number, "add")) for number in (7, 8)])
@@ -391,6 +394,8 @@ def test_results_that_came_together_reach_the_core_though_what_follows_an_answer
     def left(*_: Any) -> None:
         raise RuntimeError("a mistake of ours")
 
+    # As where there are other connections.
+    service.wire.peer.is_alone = False
     service.wire.peer.on_left = left
     perform_at_peer(service, "answers", (0, 1, 2), "result")
     assert [message["id"] for message in core.got[-3:]] == [1, 2, 3]
