@@ -28,9 +28,13 @@ class Inputs:
         if validator is None:
             return ""
         value = msgspec.json.decode(given)
-        if validator.is_valid(value):
-            return ""
-        error = next(iter(validator.iter_errors(value)), None)
+        try:
+            if validator.is_valid(value):
+                return ""
+            error = next(iter(validator.iter_errors(value)), None)
+        except ValueError:
+            # The library reads no values that nest deeper than 255, which `limits.max_json_depth` may allow.
+            return "`input` nests too deep to be held against the tool's schema"
         if error is None:
             return ""
         where = "".join(f"/{part}" for part in ("input", *error.instance_path))
@@ -39,7 +43,10 @@ class Inputs:
     def is_taken(self, schema: bytes, given: bytes) -> bool:
         """Whether an input is known to keep a schema that was seen before; False says nothing."""
         validator = self._known.get(schema)
-        return validator is not None and validator.is_valid(msgspec.json.decode(given))
+        try:
+            return validator is not None and validator.is_valid(msgspec.json.decode(given))
+        except ValueError:
+            return False
 
     def _validator(self, schema: bytes) -> jsonschema_rs.Validator | None:
         if schema not in self._known:

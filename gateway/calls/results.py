@@ -106,10 +106,14 @@ class Results:
             return ""
         if found.structured is msgspec.UNSET:
             return "there is no `structuredContent`"
-        # Most are right, and to be asked for yes or no costs a fifth.
-        if validator.is_valid(found.structured):
-            return ""
-        error = next(iter(validator.iter_errors(found.structured)), None)
+        try:
+            # Most are right, and to be asked for yes or no costs a fifth.
+            if validator.is_valid(found.structured):
+                return ""
+            error = next(iter(validator.iter_errors(found.structured)), None)
+        except ValueError:
+            # The library reads no values that nest deeper than 255, which `limits.max_json_depth` may allow.
+            return "the result nests too deep to be held against its schema"
         if error is None:
             return ""
         where = "".join(f"/{part}" for part in ("structuredContent", *error.instance_path))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.calls.inputs import Inputs
 from gateway.calls.results import Results
 from gateway.config.model import CatalogConfig
 from tests.gateway.calls.kit import Client, Desk, Service
@@ -108,3 +109,18 @@ def test_a_schema_that_cannot_be_used_promises_nothing(
 
 def encoded(value: Any) -> bytes:
     return json.dumps(value).encode()
+
+
+def test_a_value_that_nests_too_deep_for_what_reads_schemas_is_not_taken_and_raises_nothing() -> None:
+    deep = b'{"n":' * 300 + b"1" + b"}" * 300
+    results, inputs = Results(), Inputs()
+    results.learn("p", json.dumps(TOOL).encode())
+    schema = json.dumps(SCHEMA).encode()
+
+    assert (
+        results.complaint("p", "add", b'{"content":[],"structuredContent":%b}' % deep)
+        == "the result nests too deep to be held against its schema"
+    )
+    assert inputs.complaint(schema, deep) == "`input` nests too deep to be held against the tool's schema"
+    assert not inputs.is_taken(schema, deep)
+    assert results.complaint("p", "add", b'{"content":[],"structuredContent":{"n":1,"m":%b}}' % deep) == ""
