@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from functools import cache
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -35,42 +36,26 @@ LONGEST_NAME: Final = 128
 """Names whose lines are kept, and how long they may be; others go the long way."""
 
 _HEAD: Final = (SEQ, ID, TRACE, SPAN, SEQ)
-"""The blanks of a line about an operation behind its time, which `ids_of` fills; what follows is of one end alone."""
+"""The blanks of a line about an operation behind its time; what follows is of one end alone."""
 _STARTED: Final = (*_HEAD, HASH, SIZE)
 _ENDED: Final = (*_HEAD, TOOK_MS, SIZE)
 
-_FORMATS: Final = {
-    f'"{AT}"'.encode(): b'"%b.%03dZ"',
-    b"%d" % SEQ: b"%d",
-    b"%d" % OTHER_SEQ: b"%d",
-    b"%d" % SIZE: b"%d",
-    b"%d" % TOOK_NS: b"%d",
-    msgspec.json.encode(TOOK_MS): b"%b",
-    f'"{ID}"'.encode(): b'"%b"',
-    f'"{TRACE}"'.encode(): b'"%b"',
-    f'"{SPAN}"'.encode(): b'"%b"',
-    f'"{HASH}"'.encode(): b'"%b"',
+SECOND_NS: Final = 1_000_000_000
+_MOST_THOUSANDTHS: Final = 10**12
+"""Durations below are the same numbers of microseconds whether a float was in between or not."""
+
+_MARKS: Final = {
+    f'"{AT}"'.encode(): b'"\0Z"',
+    **{f'"{blank}"'.encode(): b'"\0"' for blank in (ID, TRACE, SPAN, HASH)},
+    **{msgspec.json.encode(blank): b"\0" for blank in (SEQ, OTHER_SEQ, SIZE, TOOK_NS, TOOK_MS)},
 }
-_MARKS = {
-    blank: b'"\0Z"' if AT in blank.decode() else b'"\0"' for blank in _FORMATS if blank.startswith(b'"')
-}
-"""What stands for the blanks that are texts where a line is cut."""
-_blank = re.compile(b"|".join(re.escape(blank) for blank in _FORMATS))
+"""What stands for the blanks where a line is cut."""
+_blank = re.compile(b"|".join(re.escape(blank) for blank in _MARKS))
 _encode = msgspec.json.Encoder().encode
 
 
 Pieces: TypeAlias = tuple[str, ...]
 """What stands before, between and behind the blanks of a line."""
-
-
-class Forms:
-    """The lines about the beginning and the end of an operation of one kind."""
-
-    __slots__ = ("ended", "started")
-
-    def __init__(self, started: bytes, ended: bytes) -> None:
-        self.started = started
-        self.ended = ended
 
 
 def is_harmless(suspects: Callable[[bytes], object], *names: str) -> bool:
@@ -81,7 +66,7 @@ def is_harmless(suspects: Callable[[bytes], object], *names: str) -> bool:
     )
 
 
-def forms_of(
+def pieces_of(
     scene: Scene,
     writer: Writer,
     suspects: Callable[[bytes], object],
@@ -90,24 +75,16 @@ def forms_of(
     peer: str,
     method: str,
     name: str,
-) -> Forms | None:
-    """Have the ledger tell of an operation with blanks in it; None where its lines cannot be told in advance."""
+) -> tuple[Pieces, Pieces, Pieces] | None:
+    """Have the ledger tell of an operation with blanks in it; None where its lines cannot be told in advance.
+
+    What both lines say alike, between the first `SEQ` and the second, and what stands around that and the other blanks
+    in the line about the beginning, and in that about the end.
+    """
     entries = _told(scene, writer, suspects, side=side, peer=peer, method=method, name=name)
     if entries is None:
         return None
-    started, ended = form(entries[0], _STARTED), form(entries[1], _ENDED)
-    return Forms(started, ended) if started and ended else None
-
-
-def pieces_of(
-    scene: Scene, writer: Writer, suspects: Callable[[bytes], object], *, peer: str, name: str
-) -> tuple[Pieces, Pieces, Pieces] | None:
-    """As `forms_of`, of calls of a tool, in pieces: what both lines say alike, between the first `SEQ` and the second,
-    and what stands around that and the other blanks in the line about the beginning, and in that about the end."""
-    entries = _told(scene, writer, suspects, side="server", peer=peer, method="tools/call", name=name)
-    if entries is None:
-        return None
-    started, ended = _pieces(entries[0], _STARTED), _pieces(entries[1], _ENDED)
+    started, ended = cut(entries[0], _STARTED), cut(entries[1], _ENDED)
     if not started or not ended or started[2:6] != ended[2:6]:
         return None
     return started[2:6], (*started[:2], *started[6:]), (*ended[:2], *ended[6:])
@@ -138,52 +115,55 @@ def _told(
     return entries if len(entries) == 2 else None
 
 
-def ids_of(operation: Operation) -> tuple[Any, ...]:
-    """What fills the first blanks of a line about an operation behind its time."""
-    seq, id_ = operation.seq, operation.id or ""
-    return seq, id_.encode(), operation.trace_id.encode(), operation.span_id.encode(), seq
-
-
 class Clock:
     """Times as lines have them: the second as text, and the milliseconds."""
 
-    __slots__ = ("_second", "_started", "_written")
+    __slots__ = ("_begins", "_ms", "_second_at", "_started")
 
     def __init__(self, started: int) -> None:
         """`started` is when the session's clock stood at zero, in nanoseconds since 1970."""
         self._started = started
-        self._second = -1
-        self._written = b""
-
-    def read(self, at: int) -> tuple[bytes, int]:
-        """Return what fills the blank `AT` for a time on the session's clock."""
-        second, rest = divmod(self._started + at, 1_000_000_000)
-        if second != self._second:
-            self._second = second
-            self._written = log.timestamp(second * 1_000_000_000)[: -len(".000Z")].encode()
-        return self._written, rest // 1_000_000
+        self._ms = padded()
+        self._second_at, self._begins = self.second(0)
 
     def second(self, at: int) -> tuple[int, str]:
         """Return the time at which the second of a time began, on the session's clock, and how lines begin with it."""
-        written, _ = self.read(at)
-        return self._second * 1_000_000_000 - self._started, f"{written.decode()}."
+        began = (self._started + at) // SECOND_NS * SECOND_NS
+        return began - self._started, log.timestamp(began)[: -len("000Z")]
+
+    def read(self, at: int) -> str:
+        """Return what fills the blank `AT` for a time on the session's clock."""
+        since = at - self._second_at
+        if not 0 <= since < SECOND_NS:
+            self._second_at, self._begins = self.second(at)
+            since = at - self._second_at
+        return f"{self._begins}{self._ms[since // 1_000_000]}"
 
 
-def form(entry: Entry, blanks: Sequence[str | int | float]) -> bytes:
-    """Return an entry's line as `%` fills it; empty where its blanks are not those, in this order, or it is redacted.
+def milliseconds(took: int) -> str:
+    """Return nanoseconds as the ledger has them: in milliseconds, to three places."""
+    thousandths = (took + 500) // 1000
+    if not 0 < thousandths < _MOST_THOUSANDTHS or thousandths * 1000 - took == 500:
+        # Half of one goes where a float says.
+        return _encode(round(took / 1e6, 3) if took > 0 else 0.0).decode()
+    digits = padded()[thousandths % 1000]
+    if digits[2] == "0":
+        digits = digits.rstrip("0") or "0"
+    return f"{thousandths // 1000}.{digits}"
 
-    The entry's time becomes the first of the blanks.
-    """
-    if not _is_plain(entry, blanks):
-        return b""
-    return _blank.sub(lambda found: _FORMATS[found.group()], log.line(entry).replace(b"%", b"%%"))
+
+@cache
+def padded() -> list[str]:
+    """Numbers below 1000 in three digits."""
+    return [f"{number:03d}" for number in range(1000)]
 
 
-def _pieces(entry: Entry, blanks: Sequence[str | int | float]) -> Pieces:
-    """As `form`, in pieces; the time is to be filled in up to its last digit, and texts without their quotes."""
+def cut(entry: Entry, blanks: Sequence[str | int | float]) -> Pieces:
+    """Return an entry's line in pieces, the first blank being its time, up to its last digit; texts are blanks without
+    their quotes. Empty where its blanks are not those, in this order, or it is redacted."""
     if not _is_plain(entry, blanks):
         return ()
-    marked = _blank.sub(lambda found: _MARKS.get(found.group(), b"\0"), log.line(entry))
+    marked = _blank.sub(lambda found: _MARKS[found.group()], log.line(entry))
     try:
         return tuple(marked.decode().split("\0"))
     except UnicodeDecodeError:

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 REMEMBERED: Final = 1024
 """How many ended operations are kept, to be found by what refers to them late."""
-_MORE: Final = 256
-"""How many more there may be before as many are dropped at once."""
+_MOST: Final = REMEMBERED + 256
+"""How many there are when as many as are too many are dropped at once."""
 
 PlainCall: TypeAlias = tuple[int, int, str, str, int, str, tuple[str, ...], tuple[str, ...]]
-"""An open plain call: start, size, peer, name, id, hash of its params, and two things of whoever writes its lines."""
+"""An open plain call: start, size, peer, name, id, hash of its params, and two things of whoever writes its lines: what
+both say alike, with its ids as the fifth and the seventh of that, and the pieces of the line about its end."""
 EndedCall: TypeAlias = tuple[int, int, int, str, str, int, str, int, int]
 """One that has ended: how many had ended before, start, size, peer, name, id, hash of its params, end, and size of its
 answer."""
@@ -30,8 +31,11 @@ class Kept:
 
     __slots__ = ("_make", "count", "ended", "open", "plain")
 
-    def __init__(self, make: Callable[[int, int, int, str, str, int, str], Operation]) -> None:
-        """`make` makes an operation of a frame and of what is known of a plain call, up to its hash."""
+    def __init__(
+        self, make: Callable[[int, int, int, str, str, int, str, tuple[str, str] | None], Operation]
+    ) -> None:
+        """`make` makes an operation of a frame and of what is known of a plain call, up to its hash, and of its ids of
+        trace and span, where these are known."""
         self._make = make
         self.open: dict[int, Operation] = {}
         self.plain: dict[int, PlainCall] = {}
@@ -47,8 +51,8 @@ class Kept:
             return None
         call = self.plain.pop(seq, None)
         if call is not None:
-            at, size, peer, name, id_, hashed, _, _ = call
-            self.open[seq] = self._make(seq, at, size, peer, name, id_, hashed)
+            at, size, peer, name, id_, hashed, told, _ = call
+            self.open[seq] = self._make(seq, at, size, peer, name, id_, hashed, (told[4], told[6]))
         return self.open.get(seq)
 
     def gone(self, seq: int | None) -> Operation | None:
@@ -59,7 +63,7 @@ class Kept:
         if len(found) == 2:
             return found[1]
         count, at, size, peer, name, id_, hashed, end, answer_size = found
-        operation = self._make(seq, at, size, peer, name, id_, hashed)
+        operation = self._make(seq, at, size, peer, name, id_, hashed, None)
         operation.end, operation.answer_size = end, answer_size
         self.ended[seq] = count, operation
         return operation
@@ -75,11 +79,11 @@ class Kept:
         self.open.pop(operation.seq, None)
         self.ended[operation.seq] = self.count, operation
         self.count += 1
-        self.trim()
+        if len(self.ended) >= _MOST:
+            self.trim()
 
     def trim(self) -> None:
         """Forget what ended long ago, now and then."""
-        more = len(self.ended) - REMEMBERED
-        if more >= _MORE:
-            for seq in list(islice(self.ended, more)):
+        if len(self.ended) >= _MOST:
+            for seq in list(islice(self.ended, len(self.ended) - REMEMBERED)):
                 del self.ended[seq]

@@ -153,16 +153,21 @@ class Tracker:
     # Plain calls: as `see` has it, for those of which nothing more is to be known.
 
     def _plain(
-        self, seq: int, at: int, size: int, peer: str, name: str, id_: int, params_hash: str
-    ) -> Operation:
-        """The operation of a plain call: one of the core's that is in nobody's trace and is passed on as it is."""
-        scene = self._scene
+        self, seq: int, at: int, size: int, peer: str, name: str, id_: int, params_hash: str,
+        ids: tuple[str, str] | None,
+    ) -> Operation:  # fmt: skip
+        """The operation of a plain call: one of the core's that is in nobody's trace and is passed on as it is. `ids`
+        are those of its trace and span, where somebody knows them already."""
+        trace_id, span_id = ids or self._ids_of(seq)
         return Operation(
             seq=seq, side="server", other="", peer=peer, method="tools/call", name=name, id=str(id_), lane="", start=at,
-            size=size, params_hash=params_hash, trace_id=trace.trace_id_of(scene.session, scene.seed, seq),
-            span_id=trace.span_id_of(scene.session, scene.seed, seq, "server"), version=self._versions.get("", ""),
-            is_plain=True,
+            size=size, params_hash=params_hash, trace_id=trace_id, span_id=span_id,
+            version=self._versions.get("", ""), is_plain=True,
         )  # fmt: skip
+
+    def _ids_of(self, seq: int) -> tuple[str, str]:
+        name, seed = self._scene.session, self._scene.seed
+        return trace.trace_id_of(name, seed, seq), trace.span_id_of(name, seed, seq, "server")
 
     def is_asked_about(self, seq: int) -> Operation | None:
         """Return the open plain call in whose course a hook is asked."""
@@ -176,10 +181,6 @@ class Tracker:
         above.children.append(operation)
         operation.above = above
         self.last = max(self.last, operation.start)
-
-    def passed(self, at: int) -> None:
-        """A frame has passed that concerns no operation."""
-        self.last = max(self.last, at)
 
     def ends_plainly(self, seq: int | None, method: str) -> Operation | None:
         """Return the open plain operation that a result ends; None where more is open on its behalf, too."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable
-from functools import cache
 from typing import TypeAlias
 
 import msgspec
 
 from gateway.protocol.canonical import NotCanonicalError, hash_of_call, hash_within, params_hash
 from gateway.protocol.jsonrpc import LongAnswer, LongCall
-from gateway.telemetry.blanks import MOST_FORMS, Clock, Pieces, pieces_of
+from gateway.telemetry.blanks import MOST_FORMS, SECOND_NS, Clock, Pieces, milliseconds, padded, pieces_of
 from gateway.telemetry.facts import (
     BIG_BYTES,
     EVENT_HOOK,
@@ -36,11 +35,6 @@ LONG_CALL_BYTES, LONG_ANSWER_BYTES = 128 * 1024, 256 * 1024
 millisecond to go to and to come from, and has the loop wait for the interpreter meanwhile."""
 MOST_KNOWN, LONGEST_KNOWN = 1024, 4096
 """Calls that are known again by what stands around their ids, and how long they may be."""
-SECOND_NS = 1_000_000_000
-_MOST_THOUSANDTHS = 10**12
-"""Durations below are the same numbers of microseconds whether a float was in between or not."""
-
-_encode = msgspec.json.Encoder().encode
 
 Known: TypeAlias = tuple[str, str, tuple[str, str, str], Pieces, Pieces]
 """Of calls that differ in their ids alone: the hash of their params, that with what stands around it, the other pieces
@@ -70,12 +64,12 @@ class PlainCalls:
         self._known: dict[tuple[str, str, bytes, bytes], Known] = {}
         """By peer, name, and what stands before a call's id and behind it."""
         self._clock = Clock(scene.started)
-        self._hooks = PlainHooks(scene, writer, tracker, suspects, write)
+        self._hooks = PlainHooks(scene, writer, tracker, suspects, self._clock)
         name = f"{scene.session} {scene.seed}".encode("utf-8", "surrogatepass")
         # Begun once, and gone on with from copies: to begin costs five times as much as a copy.
         self._traces = hashlib.blake2b(b"trace %b " % name, digest_size=16).copy
         self._spans = hashlib.blake2b(b"span %b " % name, digest_size=8).copy
-        self._ms = _padded()
+        self._ms = padded()
         self._second_at, self._second = self._clock.second(0)
         """When the second of the last line began, and how lines begin in it."""
 
@@ -92,7 +86,7 @@ class PlainCalls:
         plain nothing has been touched.
         """
         out: list[str] = []
-        asked, answered = self._asked, self._answered
+        asked, answered, plain = self._asked, self._answered, self._kept.plain
         taken = 0
         try:
             for _ in range(min(most, len(items))):
@@ -102,7 +96,9 @@ class PlainCalls:
                 elif item[2] == "request":
                     is_told = asked(item, out)
                 else:
-                    is_told = item[2] == "response" and (answered(item, out) or self._ended(item, out))
+                    is_told = item[2] == "response" and (
+                        (item[7] in plain and answered(item, out)) or self._ended(item, out)
+                    )
                 if not is_told:
                     items.appendleft(item)
                     break
@@ -157,11 +153,10 @@ class PlainCalls:
         """Tell of the result of a plain call that is kept in short; as `_asked`."""
         _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
         plain = self._kept.plain
-        call = plain.get(re)  # pyright: ignore[reportArgumentType] - None is no key
+        call = plain[re]  # pyright: ignore[reportArgumentType] - whoever calls has looked
         size = len(body)
         if (
-            call is None
-            or way != "peer>"
+            way != "peer>"
             or method != "tools/call"
             or name
             or call[2] != peer
@@ -187,19 +182,17 @@ class PlainCalls:
 
     def _is_of_hooks(self, item: NamedItem, out: list[str]) -> bool:
         """Tell of a question to a hook or of a decision; as `_asked`."""
-        self._put(out)
         kind = item[2]
         if kind == "hook":
-            return self._hooks.decided(item)
-        return kind == "request" and item[5].get("method") == EVENT_HOOK and self._hooks.asked(item)
+            return self._hooks.decided(item, out)
+        return kind == "request" and item[5].get("method") == EVENT_HOOK and self._hooks.asked(item, out)
 
     def _ended(self, item: PlainItem, out: list[str]) -> bool:
         """Tell of an answer to a question, and of the result of a call that is an operation already; as `_asked`."""
         _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
-        self._put(out)
         operation = self._tracker.ends_plainly(re, method)
         if operation is not None and method == EVENT_HOOK:
-            return self._hooks.answered(at, way, body, peer, operation, unsuspected=unsuspected)
+            return self._hooks.answered(at, way, body, peer, operation, out, unsuspected=unsuspected)
         size = len(body)
         if operation is None or way != "peer>" or name or operation.peer != peer or size >= LONG_ANSWER_BYTES:
             return False
@@ -208,8 +201,8 @@ class PlainCalls:
             return False
         self._tracker.end_plain(operation, at, size)
         alike, _, (ends, ended, took, answered, last) = pieces
-        since, number = self._turned(at), f"{operation.seq}"
-        out += ends, self._second, self._ms[since // 1_000_000], ended
+        number = f"{operation.seq}"
+        out += ends, self._clock.read(at), ended
         out += number, alike[0], operation.id or "", alike[1], operation.trace_id, alike[2], operation.span_id
         out += alike[3], number, took, milliseconds(at - operation.start), answered, f"{size}", last
         return True
@@ -238,7 +231,15 @@ class PlainCalls:
 
     def _pieces_of(self, peer: str, name: str) -> tuple[Pieces, Pieces, Pieces] | None:
         """The lines about calls of a tool; None where they cannot be told in advance."""
-        pieces = pieces_of(self._scene, self._writer, self._suspects, peer=peer, name=name)
+        pieces = pieces_of(
+            self._scene,
+            self._writer,
+            self._suspects,
+            side="server",
+            peer=peer,
+            method="tools/call",
+            name=name,
+        )
         if len(self._pieces) < MOST_FORMS:
             self._pieces[peer, name] = pieces
         return pieces
@@ -268,21 +269,3 @@ def _is_result(read: LongCall | LongAnswer | None, body: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return result is not None and result.is_error is not True and result.kind is None
-
-
-def milliseconds(took: int) -> str:
-    """Return nanoseconds as the ledger has them: in milliseconds, to three places."""
-    thousandths = (took + 500) // 1000
-    if not 0 < thousandths < _MOST_THOUSANDTHS or thousandths * 1000 - took == 500:
-        # Half of one goes where a float says.
-        return _encode(round(took / 1e6, 3) if took > 0 else 0.0).decode()
-    digits = _padded()[thousandths % 1000]
-    if digits[2] == "0":
-        digits = digits.rstrip("0") or "0"
-    return f"{thousandths // 1000}.{digits}"
-
-
-@cache
-def _padded() -> list[str]:
-    """Numbers below 1000 in three digits."""
-    return [f"{number:03d}" for number in range(1000)]

@@ -19,11 +19,11 @@ from gateway.telemetry.blanks import (
     SEQ,
     TOOK_NS,
     Clock,
-    Forms,
-    form,
-    forms_of,
-    ids_of,
+    Pieces,
+    cut,
     is_harmless,
+    milliseconds,
+    pieces_of,
 )
 from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, facts_of, read_answer, read_request
 from gateway.telemetry.ledger import OF_TOOL_CALLS, Ledger, Writer
@@ -50,27 +50,26 @@ class PlainHooks:
         writer: Writer,
         tracker: Tracker,
         suspects: Callable[[bytes], object],
-        write: Callable[[bytes], None],
+        clock: Clock,
     ) -> None:
-        """As `PlainCalls` has it."""
+        """As `PlainCalls` has it, with its clock."""
         self._scene = scene
         self._writer = writer
         self._tracker = tracker
         self._suspects = suspects
-        self._write = write
-        self._clock = Clock(scene.started)
-        self._forms: dict[tuple[str, str], Forms | None] = {}
-        self._decisions: dict[tuple[Any, ...], bytes] = {}
+        self._clock = clock
+        self._pieces: dict[tuple[str, str], tuple[Pieces, Pieces, Pieces] | None] = {}
+        self._decisions: dict[tuple[Any, ...], Pieces] = {}
         name = f"span {scene.session} {scene.seed} ".encode("utf-8", "surrogatepass")
         self._spans = hashlib.blake2b(name, digest_size=8)
 
     def forget(self) -> None:
         """There are more secrets: what is kept is to be looked at again."""
-        self._forms.clear()
+        self._pieces.clear()
         self._decisions.clear()
 
-    def asked(self, item: Item) -> bool:
-        """Write the line about a question; False, and nothing was done, where it is not plain."""
+    def asked(self, item: Item, out: list[str]) -> bool:
+        """Tell of a question; False, and nothing was done, where it is not plain."""
         seq, at, _, way, body, rest = item
         if (
             way != ">peer"
@@ -86,10 +85,10 @@ class PlainHooks:
         peer, name = rest["peer"], rest["name"]
         above = self._tracker.is_asked_about(rest["parent"])
         try:
-            forms = self._forms[peer, name]
+            pieces = self._pieces[peer, name]
         except KeyError:
-            forms = self._forms_of(peer, name)
-        if above is None or forms is None or self._suspects(body):
+            pieces = self._pieces_of(peer, name)
+        if above is None or pieces is None or self._suspects(body):
             return False
         try:
             hashed = params_hash(EVENT_HOOK, bytes(read_request(body).params))
@@ -104,17 +103,39 @@ class PlainHooks:
             parent_id=above.span_id, is_plain=True,
         )  # fmt: skip
         self._tracker.begin_question(operation, above)
-        self._write(forms.started % (*self._clock.read(at), *ids_of(operation), hashed.encode(), size))
+        alike, (begins, begun, of_hash, of_size, last), _ = pieces
+        number = f"{seq}"
+        out += begins, self._clock.read(at), begun
+        out += (
+            number,
+            alike[0],
+            id_,
+            alike[1],
+            operation.trace_id,
+            alike[2],
+            operation.span_id,
+            alike[3],
+            number,
+        )
+        out += of_hash, hashed, of_size, f"{size}", last
         return True
 
     def answered(
-        self, at: int, way: str, body: bytes, peer: str, operation: Operation, *, unsuspected: bool
+        self,
+        at: int,
+        way: str,
+        body: bytes,
+        peer: str,
+        operation: Operation,
+        out: list[str],
+        *,
+        unsuspected: bool,
     ) -> bool:
-        """Write the line about an answer to a question that is still open; as `asked`."""
-        forms = self._forms.get((peer, operation.name))
+        """Tell of an answer to a question that is still open; as `asked`."""
+        pieces = self._pieces.get((peer, operation.name))
         if (
             way != "peer>"
-            or forms is None
+            or pieces is None
             or operation.peer != peer
             or len(body) >= BIG_BYTES
             or (not unsuspected and self._suspects(body))
@@ -128,12 +149,15 @@ class PlainHooks:
             return False
         size = len(body)
         self._tracker.end_plain(operation, at, size)
-        took = _encode(round(operation.took_ns / 1e6, 3))
-        self._write(forms.ended % (*self._clock.read(at), *ids_of(operation), took, size))
+        alike, _, (ends, ended, took, answered, last) = pieces
+        number = f"{operation.seq}"
+        out += ends, self._clock.read(at), ended
+        out += number, alike[0], operation.id or "", alike[1], operation.trace_id, alike[2], operation.span_id
+        out += alike[3], number, took, milliseconds(at - operation.start), answered, f"{size}", last
         return True
 
-    def decided(self, item: Item) -> bool:
-        """Write the line about a decision without a reason or a fault; as `asked`."""
+    def decided(self, item: Item, out: list[str]) -> bool:
+        """Tell of a decision without a reason or a fault; as `asked`."""
         seq, at, _, way, _, rest = item
         if rest.keys() != _DECISION or rest["life"] != 1 or way != "inside":
             return False
@@ -149,31 +173,33 @@ class PlainHooks:
         if took.__class__ is not int or x["point"] not in OF_TOOL_CALLS:
             return False
         kind = rest["peer"], rest["name"], x["point"], x["decision"], x["deadline_ms"]
-        line = self._decisions.get(kind)
-        if line is None:
-            line = self._decided(item)
+        pieces = self._decisions.get(kind)
+        if pieces is None:
+            pieces = self._decided(item)
             if len(self._decisions) < MOST_FORMS:
-                self._decisions[kind] = line
-        if not line:
+                self._decisions[kind] = pieces
+        if not pieces:
             return False
-        self._tracker.passed(at)
-        self._write(line % (*self._clock.read(at), parent, re, took, seq))
+        self._tracker.last = at
+        begins, of_parent, of_re, of_took, of_seq, last = pieces
+        out += begins, self._clock.read(at), of_parent, f"{parent}", of_re, f"{re}"
+        out += of_took, f"{took}", of_seq, f"{seq}", last
         return True
 
-    def _forms_of(self, peer: str, name: str) -> Forms | None:
+    def _pieces_of(self, peer: str, name: str) -> tuple[Pieces, Pieces, Pieces] | None:
         """The lines about questions for an event to an extension; None where they cannot be told in advance."""
-        forms = forms_of(
+        pieces = pieces_of(
             self._scene, self._writer, self._suspects, side="client", peer=peer, method=EVENT_HOOK, name=name
         )
-        if len(self._forms) < MOST_FORMS:
-            self._forms[peer, name] = forms
-        return forms
+        if len(self._pieces) < MOST_FORMS:
+            self._pieces[peer, name] = pieces
+        return pieces
 
-    def _decided(self, item: Item) -> bytes:
-        """The line about decisions as this one; empty where it cannot be told in advance."""
+    def _decided(self, item: Item) -> Pieces:
+        """The pieces of the line about decisions as this one; none where it cannot be told in advance."""
         rest = item[5]
         if not is_harmless(self._suspects, rest["peer"], rest["name"]):
-            return b""
+            return ()
         x = {**rest["x"], "took_ns": TOOK_NS}
         frame = Frame(
             seq=SEQ, at=0, kind="hook", way="inside", peer=rest["peer"], re=OTHER_SEQ, parent=OTHER_SEQ,
@@ -181,4 +207,4 @@ class PlainHooks:
         )  # fmt: skip
         entries: list[Entry] = []
         Ledger(self._scene, self._writer, entries.append).happened(facts_of(frame, b"", hashed=True))
-        return form(entries[0], (OTHER_SEQ, OTHER_SEQ, TOOK_NS, SEQ)) if entries else b""
+        return cut(entries[0], (OTHER_SEQ, OTHER_SEQ, TOOK_NS, SEQ)) if entries else ()
