@@ -110,7 +110,11 @@ class Appending:
         what is in flight once the reserve is used up too. Never raises it under `on_write_error="serve"`.
         """
         frame = settle(frame, is_known=is_known)
-        line, frame, blob = self._encode(frame)
+        try:
+            line, frame, blob = self._encode(frame)
+        except (ImportError, OSError) as error:
+            self._unread(error)
+            return
         with self._lock:
             if self._closed:
                 raise RecordingError("the recording is closed", code="internal")
@@ -124,6 +128,14 @@ class Appending:
                 self._mark_incomplete(refusal)
                 return
             self._syncer.dirty()
+
+    def _unread(self, error: Exception) -> None:
+        """What looks for secrets could not be loaded, for want of descriptors, say: nothing is written unseen."""
+        self._why = "the recording cannot be written: what looks for secrets cannot be loaded"
+        refusal = WriteRefusedError(self._why, details={"why": str(error), "path": self._place})
+        if not self._serve:
+            raise refusal from error
+        self._mark_incomplete(refusal)
 
     def _mark_incomplete(self, refusal: WriteRefusedError) -> None:
         if self._head.header.incomplete:

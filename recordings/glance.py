@@ -17,6 +17,9 @@ MOST_GLANCES: Final = 48
 LONGEST: Final = 8192
 """Longer bytes are looked at by the patterns at once, which takes less time than finding each word in them."""
 
+UNTOLD: Final = [-1]
+"""What is found where nothing can be looked for: something, but no pattern."""
+
 WORDS: Final = (
     # Of names that say secret.
     b"token", b"authorization", b"cookie", b"passw", b"secret", b"credential", b"bearer",
@@ -65,7 +68,12 @@ class Glances:
             self._left -= 1
             if not may_tell(data, self._known):
                 return None
-        return self.settle()(data)
+        try:
+            look = self.settle()
+        except (ImportError, OSError):
+            # Where there are no descriptors left, say, to load RE2 with. Who looks closer then fails, too, and says so.
+            return UNTOLD
+        return look(data)
 
     def settle(self) -> Look:
         """Return the look by all patterns, made for that unless it is there. May be called in a thread."""

@@ -24,7 +24,11 @@ class Inputs:
 
     def complaint(self, schema: bytes, given: bytes) -> str:
         """Return how an input breaks a schema; empty where it does not, or where the schema cannot be used."""
-        validator = self._validator(schema)
+        try:
+            validator = self._validator(schema)
+        except (ImportError, OSError):
+            # Where there are no descriptors left, say, to load it with.
+            return "`input` cannot be held against the tool's schema"
         if validator is None:
             return ""
         value = msgspec.json.decode(given)

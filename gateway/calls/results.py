@@ -93,7 +93,7 @@ class Results:
     def _difference(self, key: tuple[str, str], result: bytes) -> str:
         try:
             validator = self._validator(key)
-        except ImportError:
+        except (ImportError, OSError):
             # Where there are no descriptors left, say, to load it with.
             return "the result cannot be held against its schema"
         if validator is None:

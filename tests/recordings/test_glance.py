@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from recordings.errors import WriteRefusedError
 from recordings.glance import LONGEST, MOST_GLANCES, Glances, Look, may_tell
 from recordings.linear import any_of, escaped
 from recordings.names import STEMS
 from recordings.patterns import SHAPES, prefilter
 from recordings.redaction import GlancingRedactor, Redactor
+from recordings.store import Recorder, open_recording
+from tests.no_descriptors import cannot_load
 from tests.recordings.recording_kit import SECRET_KEY
 
 TELLING = (*(shape.pattern for shape in SHAPES), *prefilter(STEMS))
@@ -152,3 +156,35 @@ def test_bytes_without_a_word_are_looked_at_without_loading_re2() -> None:
     )
 
     subprocess.run([sys.executable, "-c", program], timeout=30, check=True)
+
+
+@pytest.mark.parametrize("policy", ["refuse", "serve"])
+def test_nothing_is_recorded_unseen_where_re2_cannot_be_loaded(
+    policy: Literal["refuse", "serve"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    recorder = Recorder(
+        tmp_path / "r",
+        redactor=GlancingRedactor(SECRET_KEY),
+        on_write_error=policy,
+        on_incomplete=lambda refusal: told.append(str(refusal)),
+    )
+    frames = [
+        b'{"seq":%d,"at":%d,"kind":"request","way":"core>","body":{"%b":"Zq9Zq9Zq9"}}' % (seq, seq, name)
+        for seq, name in enumerate((b"plain", b"password", b"password"))
+    ]
+    recorder.append_encoded(frames[0], frames[0], 0, 0)
+    cannot_load(monkeypatch, "re2")
+    assert recorder.append_together([frames[1]], frames[1], 1, 1) is False
+    if policy == "refuse":
+        with pytest.raises(WriteRefusedError, match="what looks for secrets cannot be loaded"):
+            recorder.append_encoded(frames[1], frames[1], 1, 1)
+    else:
+        recorder.append_encoded(frames[1], frames[1], 1, 1)
+        assert told == ["the recording cannot be written: what looks for secrets cannot be loaded"]
+    monkeypatch.undo()
+    recorder.append_encoded(frames[2], frames[2], 2, 2)
+    recorder.close()
+    found = list(open_recording(tmp_path / "r"))
+    assert [frame.kind for frame in found][:3] == ["request", "drop", "request"]
+    assert b"Zq9" not in bytes(found[2].body)

@@ -14,10 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from gateway.calls.inputs import Inputs
 from gateway.calls.promised import readers_of
 from gateway.calls.results import Results
 from gateway.protocol.jsonrpc import LongAnswer, ToolResult
 from gateway.protocol.long_messages import read_long
+from tests.no_descriptors import cannot_load
 
 NAMES = ["text", "n", 'a"b', "größe", "", "items"]
 
@@ -278,9 +280,10 @@ def test_a_result_that_cannot_be_held_against_its_schema_is_not_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = long_way(OBJECT)
-    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    cannot_load(monkeypatch, "jsonschema_rs")
     good = json.dumps({"content": [], "structuredContent": GOOD}).encode()
 
     assert known.complaint("p", "t", good) == "the result cannot be held against its schema"
+    assert Inputs().complaint(b"{}", b"{}") == "`input` cannot be held against the tool's schema"
     monkeypatch.undo()
     assert known.complaint("p", "t", good) == ""

@@ -15,6 +15,7 @@ from gateway.protocol.bounds import MAX_DIGITS
 from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, LongAnswer, LongCall, Salvaged
 from gateway.protocol.long_messages import read_long
 from tests.gateway.protocol.bounds_kit import depth
+from tests.no_descriptors import cannot_load
 
 IDS = st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON = st.recursive(
@@ -484,3 +485,18 @@ def test_what_is_written_is_read_again(id_: Id, method: str, value: Any) -> None
     assert jsonrpc.read(jsonrpc.notification(method, body)).method == method
     assert bytes(jsonrpc.read(jsonrpc.response(id_, body)).result) == body
     assert jsonrpc.read(jsonrpc.error(None, b"{}")).id is None
+
+
+@pytest.mark.parametrize(
+    "body", [b'"result":{"content":[],"more":"%b"}', b'"method":"tools/call","params":{"name":"%b"}']
+)
+def test_a_long_message_is_read_where_what_reads_it_cannot_be_loaded(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b'{"jsonrpc":"2.0","id":1,%b}' % (body % (b"x" * MAX_DIGITS))
+    expected = jsonrpc.scan(data)
+    cannot_load(monkeypatch, "gateway.protocol.long_messages")
+
+    found, kind = jsonrpc.scan(data)
+    assert (found, kind) == expected
+    assert type(found) is type(expected[0])
