@@ -7,7 +7,6 @@ syncs.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -31,7 +30,6 @@ def most_open() -> int:
 
 
 _room = threading.Semaphore(most_open())
-_NONE_LEFT = (errno.EMFILE, errno.ENFILE)
 
 
 class Unsynced(msgspec.Struct, frozen=True, gc=False):
@@ -97,7 +95,7 @@ class Blobs:
         try:
             return files.create_under_umask(self._directory, name)
         except OSError as error:
-            if error.errno not in _NONE_LEFT or not self._let_go():
+            if error.errno not in files.NONE_LEFT or not self._let_go():
                 raise
             return files.create_under_umask(self._directory, name)
 

@@ -31,6 +31,8 @@ RESERVE = ".reserve"
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Errors that mean there is no room, and that may pass."""
+NONE_LEFT = frozenset((errno.EMFILE, errno.ENFILE))
+"""Errors that mean there is no descriptor to be had, and that may pass."""
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 """Of Linux, for `renameat2`."""

@@ -133,7 +133,7 @@ class Recorder(QuickAppending):
             self._head.write()
         try:
             # Before the first frame: without it they are no recording. Nobody waits for it at a start.
-            self._head.settle()
+            self._settle_head()
             with self._lock:
                 # Only now: whoever has taken them has to let go of them.
                 blobs = self._blobs.take_unsynced()
@@ -144,6 +144,16 @@ class Recorder(QuickAppending):
             with self._lock:
                 self._broken = True
                 self._blobs.close()
+                raise self._refuse(error) from error
+
+    def _settle_head(self) -> None:
+        try:
+            self._head.settle()
+        except OSError as error:
+            if error.errno not in files.NONE_LEFT:
+                raise
+            # It could not be opened, and nothing is forgotten: once there are descriptors again, it is as it was.
+            with self._lock:
                 raise self._refuse(error) from error
 
     # The header, and the end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -16,6 +17,7 @@ import pytest
 import zstandard
 
 from recordings import beside, files
+from recordings.appending import RETRY_NS
 from recordings.errors import (
     DamagedError,
     LockedError,
@@ -230,6 +232,30 @@ def test_frames_of_a_recording_whose_header_cannot_be_brought_onto_the_disk_are_
         monkeypatch.undo()
         with pytest.raises(WriteRefusedError):
             recorder.append(frame(1))
+
+
+def test_a_header_that_no_descriptor_is_left_for_refuses_calls_until_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(directory: int, name: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    synced: list[str] = []
+
+    def settles(directory: int, name: str) -> None:
+        synced.append(name)
+
+    with Recorder(tmp_path / "r", durability="barrier", group_s=60) as recorder:
+        recorder.append(frame(0, kind="request"))
+        monkeypatch.setattr(files, "settle", fails)
+        with pytest.raises(WriteRefusedError, match="Too many open files"):
+            recorder.barrier()
+        with pytest.raises(WriteRefusedError, match="Too many open files"):
+            recorder.append(frame(1, kind="request"))
+        monkeypatch.setattr(files, "settle", settles)
+        recorder.append(frame(2, kind="request", at=2 * RETRY_NS))
+        recorder.barrier()
+        assert synced == [files.HEADER]
 
 
 def test_bodies_of_a_recording_whose_header_cannot_be_brought_onto_the_disk_are_let_go_of(
