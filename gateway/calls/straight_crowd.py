@@ -121,12 +121,17 @@ def decide_together(guard: Peer, answers: Sequence[tuple[int, bytes]]) -> int:
     """
     ready: dict[int, tuple[Asked, Core, bytes]] = {}
     rows: list[DecidingRow] = []
+    rooms: dict[Peer, int] = {}
     session: Session | None = None
     for id_, result in answers:
         leg = guard.pending.get(id_)
         one = leg.asked if leg is not None else None
         found = _let_pass(one, guard, result) if one is not None and id_ not in ready else None
         if leg is None or one is None or found is None or session not in (None, leg.session):
+            break
+        peer = one.peer
+        left = rooms[peer] = rooms.get(peer, peer.limit - len(peer.pending)) - 1
+        if left < 0:
             break
         session = leg.session
         core, given = found
@@ -167,6 +172,9 @@ def _let_pass(one: Asked, guard: Peer, result: bytes) -> tuple[Core, bytes] | No
         )
         or seat is None
         or peer not in seat.peers
+        # What would be refused is so before the next answer is taken.
+        or peer.plain != "legacy"
+        or peer.is_full
         or (given and way.hooked.complaint(call.name, given) != "")
     ):
         return None

@@ -111,6 +111,35 @@ def test_frames_that_cannot_be_written_together_lead_to_the_same(way: str, hooks
             same(steps, hooks=hooks)
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        ("dies", 0, "calc"), ("dies", 0, "guard"), ("full", True, "calc"), ("cancels", 2, ""), ("leaves", 0, ""),
+        ("registers", 0, "turn_end"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("hooks", [1, 2])
+def test_whatever_comes_between_questions_and_answers_that_come_together_leads_to_the_same(
+    between: tuple[str, Any, str], hooks: int
+) -> None:
+    answers = "answer together", 0, ["none", "changed", "none"]
+    same([THREE, between, answers, ("answer together", 1, answers[2]), DONE, THREE, answers], hooks=hooks)
+
+
+def test_an_answer_among_several_that_nests_deeper_than_is_allowed_leads_to_the_same() -> None:
+    nested: Any = {"result": {"input": {"a": 1, "more": [[[[[[1]]]]]]}}}
+    told: list[Any] = []
+    for is_straight in (True, False):
+        table = Crowd(is_straight=is_straight)
+        table.play(*THREE)
+        guard = table.guards["guard"]
+        guard.wire.peer.most_depth = 8
+        guard.answers_together([{}, nested, {}])
+        table.desk.settle()
+        told.append(table.told())
+    assert told[0] == told[1]
+
+
 def test_calls_that_come_in_one_piece_are_asked_about_together_and_so_are_their_answers_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -134,13 +163,15 @@ def test_calls_that_come_in_one_piece_are_asked_about_together_and_so_are_their_
 
 
 def test_no_more_calls_are_asked_about_together_than_the_session_and_the_extension_have_room_for() -> None:
-    for bound in ("max_in_flight", "limit"):
+    for bound in ("max_in_flight", "limit", "limit of the peer"):
         told: list[Any] = []
         for is_straight in (True, False):
             table = Crowd(is_straight=is_straight)
             session = table.desk.exchange.sessions[0]
             if bound == "limit":
                 session.seats["guard"].peers[0].limit = 2
+            elif bound == "limit of the peer":
+                session.seats["calc"].peers[0].limit = 1
             else:
                 session.max_in_flight = 2
             table.play(*THREE)
