@@ -267,6 +267,11 @@ MEMBERS = [
     b'"params":{"name":"add","arguments":{"a":%b}}' % NESTED, b'"params":{"name":"add","arguments":[[[%b]]]}' % NESTED,
     b'"params":{"name":"\xff"}', b'"params":{"name":"add","name":"no such"}',
 ]  # fmt: skip
+TOO_DEEP = {
+    "core": b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add","arguments":[[[%b]]]}}'
+    % NESTED,
+    "peer": b'{"jsonrpc":"2.0","id":2,"result":{"a":[[[%b]]]}}' % NESTED,
+}
 USUAL = {
     "core": (
         b'"jsonrpc":"2.0"',
@@ -276,6 +281,12 @@ USUAL = {
     ),
     "peer": (b'"jsonrpc":"2.0"', b'"id":2', b'"result":{"content":[]}'),
 }
+
+
+CALL_WITH_A_BLANK = (
+    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add",%b"arguments":{}}}'
+)
+RESULT_WITH_A_BLANK = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],%b"a":1}}'
 
 
 @st.composite
@@ -305,12 +316,39 @@ def hear(messages: list[tuple[str, bytes]]) -> tuple[Any, ...]:
 @given(st.lists(said(), min_size=1, max_size=4))
 @example([("core", b'{"jsonrpc":"2.0","id":2,"method":"tools/call","jsonrpc":"2.0"}')])
 @example([("peer", b'{"jsonrpc":"2.0","id":2,"id":3}'), ("peer", b'{"id":2,"result":{},"id":3}')])
+@example([("core", TOO_DEEP["core"])])
+@example([("peer", TOO_DEEP["peer"])])
+@example([("peer", b'{"jsonrpc":"2.0","id":2,"result":{"text":"\xff"}}')])
 def test_a_short_message_is_taken_for_what_it_is_when_it_is_read_at_length(
     messages: list[tuple[str, bytes]],
 ) -> None:
     at_once = hear(messages)
     with mock.patch.object(core_state, "FLAT", -(10**6)), mock.patch.object(peer_state, "FLAT", -(10**6)):
         assert hear(messages) == at_once
+
+
+@pytest.mark.parametrize("of_core", [True, False])
+@pytest.mark.parametrize("of_peer", [True, False])
+def test_only_what_came_as_a_line_goes_on_as_one_without_being_looked_through_for_newlines(
+    of_core: bool, of_peer: bool
+) -> None:
+    desk = Desk()
+    core, service = desk.core(), desk.services["calc"]
+    lines: list[bytes] = []
+    core.receiver.send_line = lines.append if of_core else None
+    service.wire.peer.send_line = lines.append if of_peer else None
+    sent: list[bytes] = []
+    for came_as_line, receiver, message, link in (
+        (of_core, core.receiver, CALL_WITH_A_BLANK, service.wire.link),
+        (of_peer, service.wire.receiver, RESULT_WITH_A_BLANK, core.link),
+    ):
+        before = len(link.raw)
+        receiver.message(message % (service.wire.peer.last_id, b" " if came_as_line else b"\n"))
+        sent += link.raw[before:]
+
+    as_lines, others = (2, 0) if of_core and of_peer else (0, 2)
+    assert (len(lines), len(sent)) == (as_lines, others)
+    assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[bool]:

@@ -345,3 +345,21 @@ def test_a_way_that_is_replaced_leaves_no_timer_unless_a_question_of_it_is_open(
     table.desk.passes(1)
     assert not before.is_watched
     assert not before.open
+
+
+@pytest.mark.parametrize("of_core", [True, False])
+@pytest.mark.parametrize("how", ["none", "changed"])
+def test_only_a_call_that_came_as_a_line_and_is_not_changed_goes_on_as_one(of_core: bool, how: str) -> None:
+    table = Table(is_straight=True)
+    lines: list[bytes] = []
+    core, calc = table.core.receiver, table.calc.wire
+    core.send_line = lines.append if of_core else None
+    assert calc.peer is not None
+    calc.peer.send_line = lines.append
+    before = len(calc.link.raw)
+    for one in (CALL, decided(how)):
+        table.play(*one)
+
+    is_line = of_core and how == "none"
+    assert (len(lines), len(calc.link.raw) - before) == ((1, 0) if is_line else (0, 1))
+    assert all(line.endswith(b"}\n") and line.count(b"\n") == 1 for line in lines)

@@ -850,3 +850,12 @@ def test_an_answer_like_the_last_one_is_not_read_again(monkeypatch: pytest.Monke
         line = b'{"id":"g%d","version":"1.0","type":"event_hook","payload":%b}' % (number, payload)
         assert extension.hook_answered(line) is not None
     assert len(read) == 3
+
+
+def test_an_event_that_it_has_registered_no_hook_for_any_more_is_not_asked_about_at_once() -> None:
+    extension = running()
+    assert extension.ask_hook_at_once(1, "tool_call", b"{}", b"") is not None
+    extension.received(message("register", {**HOOKED, "event_hooks": ["turn_end"]}), 2)
+
+    assert extension.ask_hook_at_once(2, "tool_call", b"{}", b"") is None
+    assert extension.ask_hook_at_once(3, "turn_end", b"{}", b"") is not None

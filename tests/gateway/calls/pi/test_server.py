@@ -12,7 +12,7 @@ from gateway.calls.pi.server import PiServer, Said
 from gateway.calls.pi.to_pi import tool_result
 from gateway.config.peer import PeerConfig
 from tests.gateway.calls.kit import LEGACY, Desk, Message, Service, Wire
-from tests.gateway.calls.pi.kit import REGISTER, S, host_call, message
+from tests.gateway.calls.pi.kit import HOOKED, REGISTER, S, host_call, message
 
 
 class Helper(Service):
@@ -305,3 +305,20 @@ def test_the_words_of_extensions_are_unknown_to_everybody_else(word: str) -> Non
     core.asks(word, {}, id=8)
     assert core.gets_error()["code"] == -32601
     assert (core.hears_nothing, service.hears_nothing, service.wire.peer.registered) == (True, True, None)
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_the_answer_to_a_question_that_was_put_at_once_and_taken_back_is_nobodys(is_cancelled: bool) -> None:
+    server = PiServer("helper", 0)
+    server.from_extension(message("register", HOOKED), 1)
+    server.from_gateway(b'{"jsonrpc":"2.0","method":"notifications/initialized"}', 1)
+    line = server.ask_hook(5, "tool_call", b"{}", b"")
+    assert line is not None
+    if is_cancelled:
+        cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}'
+        server.from_gateway(cancel, 2)
+    answer = message("event_hook", {"event": "tool_call", "data": {}}, json.loads(line)["id"])
+
+    assert server.hook_answered(answer) == (None if is_cancelled else (5, b"{}"))
+    if is_cancelled:
+        assert server.from_extension(answer, 3).to_gateway == []
