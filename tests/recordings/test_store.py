@@ -276,6 +276,33 @@ def test_bodies_of_a_recording_whose_header_cannot_be_brought_onto_the_disk_are_
         assert room.acquire(blocking=False)
 
 
+@pytest.mark.parametrize("way", ["encoded", "both"])
+def test_blocks_end_behind_the_same_lines_whichever_way_frames_come(way: str, tmp_path: Path) -> None:
+    # Of one moment: only their bytes end a block.
+    frames = [frame(seq, msgspec.json.encode("x" * 3000), at=0) for seq in range(301)]
+    written: list[bytes] = []
+    for quick in (False, True):
+        with Recorder(tmp_path / str(quick), durability="os") as recorder:
+            recorder.append(frames[0])
+            for one, other in zip(frames[1::2], frames[2::2], strict=True):
+                if quick and way == "both":
+                    assert recorder.append_both(json_of(one), json_of(other), b"", one.seq, 0)
+                    continue
+                for each in (one, other):
+                    if quick:
+                        recorder.append_encoded(json_of(each), b"", each.seq, 0)
+                    else:
+                        recorder.append(each)
+        written.append((tmp_path / str(quick) / files.FRAMES).read_bytes())
+
+    assert written[0].count(b'"kind":"block"') > 3
+    if way == "encoded":
+        assert written[0] == written[1]
+    else:
+        assert written[1].count(b'"kind":"block"') == written[0].count(b'"kind":"block"')
+        assert len(list(open_recording(tmp_path / "True"))) == len(frames)
+
+
 def test_an_fsync_error_refuses_all_that_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(fd: int) -> None:
         raise OSError(5, "Input/output error")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
+from gateway.telemetry.kept import REMEMBERED, Kept
+from gateway.telemetry.operations import Operation
 from tests.gateway.telemetry.kit import MS, PARENT, Session
 
 
@@ -209,3 +214,14 @@ def test_what_crosses_the_hop_of_an_adapter_is_no_operation_and_no_line_of_the_l
     session.answers("peer>", call, peer="code")
 
     assert [(side, other) for side, other, *_ in session.told] == [("client", "code"), ("server", "core")]
+
+
+def test_of_what_has_ended_as_many_operations_are_found_as_are_remembered_and_no_more() -> None:
+    def never(*_: object) -> Operation:
+        raise AssertionError("none of them is kept in short")
+
+    kept = Kept(never)
+    for seq in range(REMEMBERED + 100):
+        kept.end(cast("Operation", SimpleNamespace(seq=seq)))
+
+    assert [kept.gone(seq) is not None for seq in (0, 99, 100, REMEMBERED + 99)] == [False, False, True, True]
