@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from gateway.config.peer import PeerConfig
 from gateway.config.recorded import config_of
 from gateway.protocol import jsonrpc, mcp
 from gateway.replay.account import account
-from gateway.replay.known import AHEAD, KnownCalls, number_of
+from gateway.replay.known import AHEAD, KnownCalls, Ready, number_of
 from gateway.replay.player import Player
 from gateway.replay.player_tap import PlayerTap
 from gateway.replay.recollection import Recollection
@@ -562,3 +563,23 @@ def test_the_number_that_a_message_begins_with_is_its_id_and_is_written_so_again
     if is_plain:
         assert jsonrpc.read(head + b',"method":"x"}').id == number
         assert head == b'{"jsonrpc":"2.0","id":%d' % number
+
+
+@pytest.mark.parametrize("change", ["nothing", "more is a secret", "another recording", "other names"])
+def test_what_is_known_of_calls_is_forgotten_where_it_may_not_be_so_any_more(change: str) -> None:
+    generation = [1]
+    calls = KnownCalls(lambda: generation[0])
+    player: Any = object()
+    session: Any = SimpleNamespace(catalog=SimpleNamespace(direct={}), only=None)
+    calls.prepare(player, session)
+    calls.by_tail[b"a call"] = None
+    calls.ready[1] = cast("Ready", object())
+    if change == "more is a secret":
+        generation[0] = 2
+    elif change == "another recording":
+        player = object()
+    elif change == "other names":
+        session.catalog.direct = {}
+    calls.prepare(player, session)
+
+    assert (len(calls.by_tail), len(calls.ready)) == ((1, 1) if change == "nothing" else (0, 0))
