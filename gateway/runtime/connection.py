@@ -160,6 +160,9 @@ class Connection:
         if self._machine.tick(self._world.now()).action == "spawn":
             peer.state = "starting"
             self._begin()
+        elif self._machine.state == "backing_off":
+            # A loop may count in whole milliseconds, and ring too early.
+            self._wake_later()
 
     def _begin(self) -> None:
         self._spawn_task(self._open())

@@ -107,3 +107,49 @@ def test_a_peer_that_ends_is_to_be_started_again_also_where_nothing_can_be_loade
         return state
 
     assert asyncio.run(main()) == "backing_off"
+
+
+def test_a_timer_that_rings_too_early_is_set_anew() -> None:
+    class World:
+        news = None
+        time = 0
+
+        def now(self) -> int:
+            return self.time
+
+    class Peer(Heard):
+        config = PeerConfig(command=["true"])
+        sessions = ()
+        state = "starting"
+
+    def begin(connection: Connection) -> None:
+        begun.append(connection)
+
+    def is_set(connection: Connection) -> bool:
+        timer = connection._timer
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    begun: list[Connection] = []
+
+    async def main() -> None:
+        world = World()
+        connection = Connection(cast("Any", world), cast("Any", Peer()))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Connection, "_begin", begin)
+            connection._machine.start(0)
+            connection._retry("it has ended")
+            at = connection._machine.wake_at_ns
+            assert at is not None
+            assert is_set(connection)
+            world.time = at - 1
+            connection._wake()
+            assert is_set(connection)
+            assert begun == []
+            world.time = at
+            connection._wake()
+        assert not is_set(connection)
+        assert begun == [connection]
+
+    asyncio.run(main())
