@@ -21,7 +21,8 @@ from recordings.reader import Recording
 from recordings.store import open_recording
 
 FIXTURE = Path(__file__).parent / "imports" / "mcp-rec.jsonl"
-HOME, CWD = "/srv/people/ada", "/srv/people/ada/code/agent"
+# A name that is no hexadecimal number: hashes and addresses hold those by chance.
+HOME, CWD = "/srv/people/mira", "/srv/people/mira/code/agent"
 MARKS = b"[REDACTED:bearer:1a2b3c4d] [REDACTED:env:5e6f7a8b]"
 
 
@@ -34,7 +35,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def recording(tmp_path: Path) -> Recording:
     made = imported(Source("x", FIXTURE.read_bytes()))[1]
     made.header.settings = {"peers": {"server": {}}, "transparent": True}
-    made.header.peers["server"].command = ["/srv/people/ada/bin/server", "--key"]
+    made.header.peers["server"].command = ["/srv/people/mira/bin/server", "--key"]
     for frame in made.frames:
         frame.body = Raw(
             bytes(frame.body).replace(b"step 1", b"step 1 " + MARKS + b" in " + CWD.encode() + b"/x.py")
@@ -74,7 +75,7 @@ def test_nothing_in_a_public_copy_tells_secrets_apart_or_whose_machine_it_was(
 
     said = sinks(tmp_path / "out")
     assert b"step 1 [REDACTED] [REDACTED] in /home/user/code/agent/x.py" in said
-    for private in (b"1a2b3c4d", b"ada", b"--key", str(recording.header.started).encode()):
+    for private in (b"1a2b3c4d", b"mira", b"--key", str(recording.header.started).encode()):
         assert private not in said
 
 
