@@ -52,6 +52,7 @@ class Probe:
 
     def _next(self, now: float) -> None:
         self._at = now + EVERY_S
+        self.stop()
         self._timer = self._loop.call_later(EVERY_S, self.rung)
 
     def rung(self) -> None:
