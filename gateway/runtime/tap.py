@@ -257,7 +257,7 @@ class RecordingTap:
         if self._barrier or after is None:
             return -1
         self._look_for_secrets()
-        seq = first = self._next
+        seq = self._next
         at = monotonic_ns() - self._start
         words, forms, most = self._words, self._forms, self._quick_bytes
         frames: list[bytes] = []
@@ -277,13 +277,7 @@ class RecordingTap:
             frames.append(frame)
             seen.append(body if is_harmless else frame)
             seq += 1
-        # Looked through in one go: a newline is an edge to every pattern, so none begins to match or ceases to.
-        if not self._recorder.append_together(frames, b"\n".join(seen), first, at):
-            return -1
-        self.at = at
-        self._next = seq
-        self.unsuspected = self._has_redactor
-        return first
+        return self._append_all(frames, seen, at)
 
     def asking(
         self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
@@ -424,6 +418,7 @@ class RecordingTap:
     def _append_all(self, frames: list[bytes], seen: list[bytes], at: int) -> int:
         """Append frames that follow on the last one, by one write; the number of the first, or -1."""
         first = self._next
+        # Looked through in one go: a newline is an edge to every pattern, so none begins to match or ceases to.
         if not self._recorder.append_together(frames, b"\n".join(seen), first, at):
             return -1
         self.at = at

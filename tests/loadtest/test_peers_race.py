@@ -25,6 +25,16 @@ def nothing_yet() -> Race:
     return Race(date="", processor="", direct_us={}, rows=[], ratios={}, missing={})
 
 
+def naive() -> Contender:
+    return Contender(
+        name="naive",
+        label="naive",
+        does="passes on",
+        front="stdio",
+        command=lambda _, __, server: [sys.executable, str(NAIVE), *server],
+    )
+
+
 def test_a_contender_that_does_not_start_is_told_and_the_others_are_measured() -> None:
     there = [
         Contender(name=OURS, label="ours", does="records", front="stdio", setup=Setup()),
@@ -35,13 +45,7 @@ def test_a_contender_that_does_not_start_is_told_and_the_others_are_measured() -
             front="stdio",
             command=lambda _, __, ___: [sys.executable, "-c", "raise SystemExit('it has no configuration')"],
         ),
-        Contender(
-            name="naive",
-            label="naive",
-            does="passes on",
-            front="stdio",
-            command=lambda _, __, server: [sys.executable, str(NAIVE), *server],
-        ),
+        naive(),
     ]
     race = nothing_yet()
     with Progress(disable=True) as progress:
@@ -55,16 +59,9 @@ def test_a_contender_that_does_not_start_is_told_and_the_others_are_measured() -
 
 
 def test_others_are_not_compared_with_one_another_where_ours_is_missing() -> None:
-    naive = Contender(
-        name="naive",
-        label="naive",
-        does="passes on",
-        front="stdio",
-        command=lambda _, __, server: [sys.executable, str(NAIVE), *server],
-    )
     race = nothing_yet()
     with Progress(disable=True) as progress:
-        run_front("stdio", [naive], 1, race, progress)
+        run_front("stdio", [naive()], 1, race, progress)
     assert [(row.name, row.times_ours) for row in race.rows] == [("naive", None)]
     assert (
         f"| naive | passes on | {race.rows[0].added_p50_us:.0f} | {race.rows[0].times_direct:.1f} |  |"

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 
 from tests.gateway.replay.hooked_service import HookedActing, HookedPlan, hooked_plans
 from tests.gateway.replay.pi_service import CONVERSED, HOSTED, PiPlan
+from tests.gateway.replay.scene import Scene
 from tests.gateway.replay.sessions import CALM, STORMS, Plan, Step
 from tests.gateway.replay.test_drive_sessions import assert_same, driven
+
+
+def played_past_two(era: Literal["legacy", "modern"], steps: list[Step]) -> Scene:
+    """Play a session of a server and two extensions that have hooks for results."""
+    peer = ("legacy", False, False)
+    plan = Plan(era, http=False, peers=(peer, peer, peer), pages=1, lanes=0, greets=True, steps=tuple(steps))
+    hooks = (("tool_result",), ("tool_result",))
+    return HookedActing(HookedPlan(PiPlan(plan, (True, True, False)), hooks)).play()
 
 
 @pytest.mark.timeout(120)
@@ -104,17 +114,7 @@ def test_calls_whose_extension_dies_are_refused_by_one_that_was_given_up_in_the_
     steps: list[Step] = [("call", 0, 2)] * calls
     steps += [("answer", 0, 0)] * calls + [("given up", 1, 0), ("dies", 1, 0), ("dies", 0, 0)]
     steps += [("call", 0, 2), ("answer", 0, 0)] * 12
-    plan = Plan(
-        "legacy",
-        http=False,
-        peers=(("legacy", False, False), ("legacy", False, False), ("legacy", False, False)),
-        pages=1,
-        lanes=0,
-        greets=True,
-        steps=tuple(steps),
-    )
-    hooks = (("tool_result",), ("tool_result",))
-    scene = HookedActing(HookedPlan(PiPlan(plan, (True, True, False)), hooks)).play()
+    scene = played_past_two("legacy", steps)
     refused = [frame.seq for frame in scene.frames if (frame.x or {}).get("reason") == "breaker_open"]
     lost = [frame.seq for frame in scene.frames if frame.kind == "lost" and frame.peer == "p0"]
     assert len(lost) == calls
@@ -130,17 +130,7 @@ def test_a_hook_that_was_asked_late_since_the_one_before_was_is_late_in_time_aga
     steps: list[Step] = [("call", 0, 2), ("answer", 0, 0), ("lag", 0, 3), ("late", 0, 0), ("lag", 0, 0)]
     steps += [("long", 0, 0)] * 5
     steps += [("call", 0, 2), ("ask", 0, 0), ("long", 0, 0), ("late", 0, 1)]
-    plan = Plan(
-        "modern",
-        http=False,
-        peers=(("legacy", False, False), ("legacy", False, False), ("legacy", False, False)),
-        pages=1,
-        lanes=0,
-        greets=True,
-        steps=tuple(steps),
-    )
-    hooks = (("tool_result",), ("tool_result",))
-    scene = HookedActing(HookedPlan(PiPlan(plan, (True, True, False)), hooks)).play()
+    scene = played_past_two("modern", steps)
     first, second = (frame for frame in scene.frames if frame.kind == "timeout")
     put = next(frame for frame in scene.frames if b"input_required" in bytes(frame.body))
     assert (first.peer, second.peer) == ("p0", "p1")
