@@ -94,7 +94,7 @@ class Gateway:
 
             self.telemetry = Telemetry(config, self.world.redactor, tell=tell)
             self.world.watch = self.telemetry.watch
-            self.world.on_unrecorded = self.telemetry.unrecorded
+            self.world.recordings.on_unrecorded = self.telemetry.unrecorded
         judge = self.acceptance if self.acceptance.is_needed else None
         self.exchange = Exchange(config, self.world, version=__version__, judge=judge)
         self.exchange.on_fault = _report
@@ -254,7 +254,7 @@ class Gateway:
             return TurnedAway(link, self.world, str(fault), is_ending=self.exchange.is_draining)
         if isinstance(link, LineLink):
             link.on_eof = core.sent_all
-            link.look = self.world.looks
+            link.look = self.world.recordings.looks
         return core
 
     def addresses(self) -> list[dict[str, str]]:
@@ -353,7 +353,7 @@ async def serve(
         no_ready_file(options.ready_file)
         gateway = Gateway(config, options, make_world)
         gateway.world.ahead = ahead
-        gateway.world.need_recordings()
+        gateway.world.recordings.need()
     except (AcceptedError, ConfigError, RecordingError) as fault:
         tell(f"error: {fault}")
         return 3
@@ -407,7 +407,7 @@ async def play_core(
 
     gateway = Gateway(config, options)
     gateway.world.redactor.look_closely()
-    gateway.world.need_recordings()
+    gateway.world.recordings.need()
     verifying = Verifying(
         source,
         gateway.exchange,

@@ -247,7 +247,7 @@ class Connection:
             receiver, read_fd=read_fd, write_fd=write_fd, limits=limits, pipe_bytes=1024 * 1024
         )
         if pi is None:  # which writes anew what it passes on
-            pipes.look = self._world.looks
+            pipes.look = self._world.recordings.looks
         link: Link = pipes if pi is None else pi.over(pipes)
         process.close_stdin = link.close
         return link

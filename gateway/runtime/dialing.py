@@ -24,7 +24,7 @@ async def dial(world: World, name: str, config: PeerConfig, receiver: Receiver, 
         from transports.unix import connect_unix
 
         link = await connect_unix(config.unix or "", receiver, limits=limits)
-        link.look = world.looks
+        link.look = world.recordings.looks
         return link
     if config.kind == "websocket":
         from transports.ws_client import connect_websocket

@@ -22,7 +22,8 @@ def health(
     config: Config, exchange: Exchange, world: World, *, uptime_s: float, addresses: list[dict[str, str]]
 ) -> GatewayStatus:
     """Return the state of everything, as of now."""
-    on = "failing" if world.failing is not None else "on"
+    directory = world.recordings.directory
+    on = "failing" if world.recordings.failing is not None else "on"
     return GatewayStatus(
         pid=os.getpid(),
         version=__version__,
@@ -32,7 +33,7 @@ def health(
         sessions=len(exchange.sessions),
         in_flight=sum(len(core.open) for session in exchange.sessions for core in session.cores),
         recording=on if config.record.enabled else "off",
-        recording_dir=str(world.record_dir) if world.record_dir is not None else None,
+        recording_dir=str(directory) if directory is not None else None,
         peers=[_peer(config, exchange, world, name) for name in config.active_peers],
     )
 

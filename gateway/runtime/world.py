@@ -1,6 +1,7 @@
-"""The world as the pure exchange sees it: clock, timers, tokens, recordings, connections to peers.
+"""The world as the pure exchange sees it: clock, timers, tokens, connections to peers.
 
-Owns the `Host` and what must be waited for at the end: processes that stop, recordings that are sealed.
+Owns the `Host` and what must be waited for at the end: processes that stop, recordings that are sealed. Where sessions
+are recorded, and how that goes, is `recording.py`'s.
 """
 
 from __future__ import annotations
@@ -13,30 +14,21 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway import __version__
 from gateway.calls.call import Call
 from gateway.calls.peer_state import Peer
 from gateway.config.model import Config
 from gateway.config.peer import OAuthConfig, PeerConfig
-from gateway.config.places import sessions_dir, state_place, usual_roots
-from gateway.config.recorded import settings_of
-from gateway.protocol import mcp
+from gateway.config.places import sessions_dir, state_place
 from gateway.runtime.connection import Connection
-from gateway.runtime.null_tap import NullTap, RefusingTap
 from gateway.runtime.peer_news import PeerNews
+from gateway.runtime.recording import Recordings
 from gateway.runtime.redactor import make_redactor
 from gateway.runtime.spawning import spec_of
-from gateway.runtime.tap import RecordingTap
 from gateway.runtime.warm import Warm
-from recordings.errors import RecordingError
-from recordings.header import Header, PeerFacts
-from recordings.looks import Looks
-from recordings.store import Recorder
 from transports.base import Hello
 
 if TYPE_CHECKING:
@@ -51,28 +43,26 @@ if TYPE_CHECKING:
     from gateway.runtime.host.serving import Desk
     from gateway.runtime.oauth import PeerAuth
     from gateway.runtime.observed import Watch
+    from gateway.runtime.tap import RecordingTap
     from gateway.runtime.terminal import TerminalScreen
 
 STOP_S = 8.0
 """The longest that the end of all peers together is waited for."""
-LONGEST_SOFTWARE = 200
 
 
 class World:
     """What a gateway does to the world. Implements `calls.ports.Host`."""
 
     def __init__(self, config: Config, *, record_dir: Path | str | None, exact_dir: bool = False) -> None:
+        """`record_dir` is to hold the recordings; it is to be the one recording itself where `exact_dir`."""
         self.config = config
-        self.record_dir = record_dir
-        self._exact_dir = exact_dir
-        """Whether `record_dir` is the recording itself, not the directory that holds recordings."""
         self._loop = asyncio.get_running_loop()
         self._connections: dict[Peer, Connection] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._stops: set[asyncio.Task[None]] = set()
         self._key = os.urandom(32)
         self.redactor = make_redactor(config, state_place())
-        self._looks = Looks(self.redactor)
+        self.recordings = Recordings(self, record_dir, is_one=exact_dir, tell=tell)
         self.warm = Warm()
         self.ahead: Ahead | None = None
         """Processes that were started before there was a loop, for the one agent of this gateway."""
@@ -80,50 +70,15 @@ class World:
         """Whether the gateway stands before one peer as if it were not there; a replay has to know."""
         self.screen: TerminalScreen | None = None
         """Where extensions' requests are shown instead of by the core."""
-        self._not_begun: RecordingError | None = None
-        """Why the latest session has no recording; None where it has."""
-        self._open: set[Recorder] = set()
         self._auths: dict[tuple[str, bytes], PeerAuth] = {}
-        self._met: dict[str, PeerFacts] = {}
-        """What is known of shared peers, for the recordings of sessions that find them ready."""
-        self._warned = False
         self._authorities: Authorities | None = None
         self._desk: Desk | None = None
-        self.on_sealed: Callable[[Path], None] | None = None
-        self.on_unrecorded: Callable[[], None] | None = None
-        """Called for each frame that could not be written, and each recording that could not be begun."""
         self.news: PeerNews | None = None
         """Who is told of peers that fail and come back."""
         self.echo: Callable[[bytes], None] | None = None
         """Given what peers say on stderr, as it comes."""
         self.watch: Watch | None = None
         """Who is shown the frames of sessions, where telemetry is configured."""
-
-    def need_recordings(self) -> None:
-        """See at the start whether recordings can be written, where no call may be made without.
-
-        Raises:
-            RecordingError: If they cannot. The message names the directory and what to do.
-        """
-        record = self.config.record
-        if not record.enabled or self.record_dir is None or record.on_write_error == "serve":
-            return
-        directory = (os.path.dirname(self.record_dir) or ".") if self._exact_dir else self.record_dir
-        try:
-            os.makedirs(directory, 0o700, exist_ok=True)
-            trial = os.path.join(directory, f".tieline-{os.urandom(8).hex()}")
-            os.mkdir(trial, 0o700)
-            os.rmdir(trial)
-        except OSError as fault:
-            raise RecordingError(
-                f"recordings cannot be written to `{directory}`: {fault.strerror or fault}; "
-                "name another directory with `record.dir`, `--record`, `--out` or TIELINE_STATE_DIR"
-            ) from fault
-
-    @property
-    def looks(self) -> Looks | None:
-        """Who is to look at long bodies before they are recorded; None where nothing is."""
-        return self._looks if self.config.record.enabled and self.record_dir is not None else None
 
     def warm_up(self) -> None:
         """Start the processes that are to wait for sessions, and get ready for what extensions ask."""
@@ -174,20 +129,11 @@ class World:
             connection.ready()
         if self.news is not None:
             self.news.ready(peer.name)
-        software = self.redact_text(_server(peer.facts))
-        facts = self._facts(peer.config, version=peer.version, software=software)
-        if peer.config.scope == "shared":
-            self._met[peer.name] = facts
-        for session in peer.sessions:
-            session.tap.met(peer.name, facts)
+        self.recordings.met(peer)
 
     def greeted(self, tap: Tap, hello: Hello, version: str, client: bytes) -> None:
-        """A core has shown who it is: the header of its recording says so."""
-        software = self.redact_text(_client(client))
-        facts = PeerFacts(
-            dialect=hello.dialect, version=version, transport=hello.transport, software=software
-        )
-        tap.met("", facts)
+        """A core has shown who it is."""
+        self.recordings.greeted(tap, hello, version, client)
 
     def mint(self) -> str:
         """Return 32 random hex digits."""
@@ -280,114 +226,16 @@ class World:
         if self.watch is not None:
             observer = self.watch(session=session, seed=seed, started=started, transport=hello.transport)
         ended = observer.ended if observer is not None else None
-        if not self.config.record.enabled or self.record_dir is None:
-            tap = NullTap(on_close=ended)
-        else:
-            recorder = self._begin(hello, session, started, seed)
-            if recorder is not None:
-                on_close = partial(self._seal, ended=ended)
-                tap = RecordingTap(recorder, began=began, on_refusal=self._refused, on_close=on_close)
-            elif self.config.record.on_write_error == "serve":
-                tap = NullTap(on_close=ended)
-            else:
-                tap = RefusingTap(on_close=ended)
+        tap = self.recordings.tap(hello, session, started=started, began=began, seed=seed, ended=ended)
         if observer is None:
             return tap
         from gateway.runtime.observed import ObservedTap
 
         return ObservedTap(tap, observer)
 
-    def _begin(self, hello: Hello, session: str, started: int, seed: int) -> Recorder | None:
-        """Begin a recording; None where that is impossible."""
-        try:
-            recorder = self._recorder(hello, session, started, seed)
-        except OSError as fault:
-            why = f"the recording cannot be written: {fault.strerror or fault}: `{self.record_dir}`"
-            self._not_begun = RecordingError(why)
-        except RecordingError as fault:
-            self._not_begun = fault
-        else:
-            self._not_begun = None
-            self._open.add(recorder)
-            return recorder
-        self._refused(self._not_begun)
-        return None
-
-    @property
-    def failing(self) -> RecordingError | None:
-        """Why frames cannot be recorded at present; None while all is well, or well again."""
-        return next((recorder.refusal for recorder in self._open if recorder.refusal), self._not_begun)
-
-    def _recorder(self, hello: Hello, session: str, started: int, seed: int) -> Recorder:
-        assert self.record_dir is not None
-        path = self.record_dir if self._exact_dir else os.path.join(self.record_dir, session)
-        if not self._exact_dir:
-            os.makedirs(self.record_dir, 0o700, exist_ok=True)
-        settings = settings_of(
-            self.config,
-            transparent=self.is_transparent,
-            terminal=self.has_terminal,
-            roots=usual_roots(),
-            host_roots=[root.path for root in self.authorities.folders] if self.config.has_extensions else (),
-        )
-        header = Header(
-            session=session,
-            by=f"tieline {__version__}",
-            started=started,
-            seed=seed,
-            core=PeerFacts(dialect=hello.dialect, transport=hello.transport),
-            peers={
-                name: self._met.get(name) or self._facts(peer)
-                for name, peer in self.config.active_peers.items()
-            },
-            settings=settings,
-        )
-        return Recorder(
-            path,
-            header=header,
-            redactor=self.redactor,
-            durability=self.config.record.durability,
-            on_write_error=self.config.record.on_write_error,
-            on_incomplete=self._refused,
-            looks=self._looks,
-        )
-
-    def _facts(self, config: PeerConfig, *, version: str = "", software: str = "") -> PeerFacts:
-        """Return what a recording's header says of a peer."""
-        return PeerFacts(
-            dialect="mcp",
-            version=version,
-            transport=config.kind,
-            software=software,
-            command=[self.redact_text(word) for word in config.command],
-        )
-
-    def _refused(self, fault: RecordingError) -> None:
-        if self.on_unrecorded is not None:
-            self.on_unrecorded()
-        if not self._warned:
-            self._warned = True
-            tell(f"warning: {fault}")
-
-    def _seal(self, tap: RecordingTap, *, ended: Callable[[], None] | None) -> None:
-        self.spawn(self._seal_aside(tap, set(self._stops), ended))
-
-    async def _seal_aside(
-        self, tap: RecordingTap, stops: set[asyncio.Task[None]], ended: Callable[[], None] | None
-    ) -> None:
-        """Seal once the session's peers have ended, so that their ends are in the recording too."""
-        if stops:
-            await asyncio.wait(stops, timeout=STOP_S)
-        recorder = tap.end()
-        self._open.discard(recorder)
-        if ended is not None:
-            ended()
-        try:
-            await asyncio.to_thread(recorder.seal)
-        except RecordingError as fault:
-            tell(f"warning: {fault}")
-        if self.on_sealed is not None:
-            self.on_sealed(recorder.path)
+    def seal(self, tap: RecordingTap, *, ended: Callable[[], None] | None) -> None:
+        """Have the recording of a session sealed, once the peers that stop with it have ended."""
+        self.spawn(self.recordings.seal(tap, set(self._stops), within_s=STOP_S, ended=ended))
 
     def learned(self, secret: str) -> None:
         """Redact a secret that was learnt while running (an access token)."""
@@ -455,39 +303,6 @@ class World:
             await asyncio.wait(set(self._work), timeout=1.0)
         while self._auths:
             self._auths.popitem()[1].close()
-
-
-class _Software(msgspec.Struct):
-    name: str = ""
-    version: str = ""
-
-    @property
-    def text(self) -> str:
-        return f"{self.name} {self.version}".strip()[:LONGEST_SOFTWARE]
-
-
-class _Facts(msgspec.Struct):
-    server: _Software | None = msgspec.field(name="serverInfo", default=None)
-    meta: dict[str, msgspec.Raw] = msgspec.field(name="_meta", default_factory=dict[str, msgspec.Raw])
-
-
-def _server(facts: bytes) -> str:
-    """Return name and version as a peer gave them; empty where it did not."""
-    try:
-        found = msgspec.json.decode(facts, type=_Facts)
-        raw = found.meta.get(mcp.META_SERVER)
-        said = found.server or (msgspec.json.decode(raw, type=_Software) if raw is not None else _Software())
-    except msgspec.DecodeError:
-        return ""
-    return said.text
-
-
-def _client(info: bytes) -> str:
-    """Return name and version as a core gave them; empty where it did not."""
-    try:
-        return msgspec.json.decode(info, type=_Software).text
-    except msgspec.DecodeError:
-        return ""
 
 
 def echo(data: bytes) -> None:

@@ -86,7 +86,7 @@ class Replay:
 
     async def __aenter__(self) -> Replay:
         self.gateway = self._recording() if self.is_recording else self._replaying()
-        self.gateway.world.need_recordings()
+        self.gateway.world.recordings.need()
         return self
 
     def _recording(self) -> Gateway:

@@ -274,8 +274,8 @@ class House:
 
     def recordings(self) -> list[Path]:
         """Where the sessions' recordings are, in the order in which they began."""
-        where = Path(self.gateway.world.record_dir or "")
-        found = list(where.iterdir()) if self.gateway.world.record_dir and where.exists() else []
+        directory = self.gateway.world.recordings.directory
+        found = list(Path(directory).iterdir()) if directory and Path(directory).exists() else []
         return sorted(found, key=lambda path: open_recording(path).header.started)
 
     def pid(self, peer: str) -> int | None:

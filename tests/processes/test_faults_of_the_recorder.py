@@ -35,7 +35,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk()
-    monkeypatch.setattr("gateway.runtime.world.Recorder", partial(Recorder, write=disk.write))
+    monkeypatch.setattr("gateway.runtime.recording.Recorder", partial(Recorder, write=disk.write))
     return disk
 
 
@@ -180,7 +180,7 @@ def test_a_failed_fsync_holds_back_the_answer_and_refuses_calls_under_barrier(
                     data = told(await core.tool("good__echo", text="x"))
                     assert (data["reason"], data["outcome"]) == ("recorder_unavailable", "not_sent")
                 assert sent_to(here, "good") == sent + 1
-            assert await eventually(lambda: here.gateway.world.failing)
+            assert await eventually(lambda: here.gateway.world.recordings.failing)
             check_answers(core)
 
     run(main())

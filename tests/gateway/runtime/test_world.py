@@ -1,9 +1,8 @@
-"""What a gateway tells of its world: whether recordings are written now, and no secrets."""
+"""What a gateway tells of its world and keeps of it, without secrets."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,33 +17,8 @@ from gateway.runtime.health import health
 from gateway.runtime.oauth_redirect import Redirect
 from gateway.runtime.world import World
 from tests.transports.wire_kit import run
-from transports.base import Hello
 
 SECRET = "a-secret-of-the-upstream-server"
-
-
-def test_the_recording_counts_as_failing_for_as_long_as_it_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TIELINE_STATE_DIR", str(tmp_path / "state"))
-
-    def full(_fd: int, _data: bytes) -> int:
-        raise OSError(errno.EIO, "Input/output error")
-
-    async def main() -> None:
-        world = World(Config(), record_dir=tmp_path / "recordings")
-        tap = cast("Any", world.tap(Hello(transport="stdio", remote="test")))
-        recorder = tap._recorder
-        write, recorder._write = recorder._write, full
-        assert tap.record("request", "core>", b"{}", id=1, method="ping") == -1
-        assert world.failing is not None
-        recorder._write, recorder._retry_at = write, 0
-        assert tap.record("request", "core>", b"{}", id=2, method="ping") > 0
-        assert world.failing is None
-        tap.close()
-        await world.finish()
-
-    run(main())
 
 
 def test_what_a_peer_has_said_last_is_shown_without_secrets(
