@@ -6,15 +6,11 @@ Owns start, signals, reload and the end. Decides nothing about messages.
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
-import os
 import signal
-import ssl
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -23,8 +19,8 @@ from gateway.calls.acceptance import Acceptance
 from gateway.calls.accepted import AcceptedError, visible
 from gateway.calls.core_state import Core
 from gateway.calls.exchange import Exchange
-from gateway.config.mistakes import ConfigError, Mistake
-from gateway.config.model import Config, Dialect, TcpListen, WebSocketListen
+from gateway.config.mistakes import ConfigError
+from gateway.config.model import Config, Dialect
 from gateway.config.options import ServeOptions
 from gateway.config.places import recordings_place
 from gateway.runtime.bounds import link_limits
@@ -40,6 +36,7 @@ if TYPE_CHECKING:
 
     from gateway.runtime.ahead import Ahead
     from gateway.runtime.control import GatewayStatus
+    from gateway.runtime.listening import Listeners
     from gateway.runtime.reports import PeerReport
     from gateway.runtime.verifying import Verifying
     from gateway.telemetry.hub import Telemetry
@@ -52,22 +49,6 @@ if TYPE_CHECKING:
             self, config: Config, *, record_dir: Path | str | None, exact_dir: bool = False
         ) -> World:
             """Return it."""
-            ...
-
-    class Listener(Protocol):
-        """What every listener offers."""
-
-        @property
-        def address(self) -> str:
-            """Where it can be reached."""
-            ...
-
-        async def start(self) -> None:
-            """Begin to listen."""
-            ...
-
-        async def stop(self) -> None:
-            """Stop listening and close what is open."""
             ...
 
 
@@ -103,9 +84,8 @@ class Gateway:
         if options.is_transparent:
             self.world.echo = echo
         self.exchange.on_notice = lambda sentence: self._tell(f"note: {sentence}")
-        self.listeners: list[tuple[str, Listener]] = []
-        self.token_files: dict[str, None] = {}
-        """Where the bearer tokens lie that listeners ask for."""
+        self.listeners: Listeners | None = None
+        """Where it listens, besides its own stdin."""
         self.ended = asyncio.Event()
         self.started_at = time.monotonic()
         self.limits = link_limits(config.limits)
@@ -137,98 +117,17 @@ class Gateway:
             serve_stdio(acceptor, limits=self.limits, pipe_bytes=1024 * 1024)
             if self.options.stdio:
                 return
-        if listen.unix is not None:
-            from transports.unix import UnixListener
+        from gateway.runtime.listening import Listeners
 
-            acceptor = self._acceptor(listen.unix.dialect)
-            await self._open("unix", partial(UnixListener, listen.unix.path, acceptor, limits=self.limits))
-        if listen.websocket is not None:
-            await self._open("websocket", partial(self._websocket, listen.websocket), listen.websocket)
-        if listen.http is not None:
-            await self._open("http", partial(self._http, listen.http), listen.http)
-
-    async def _open(self, kind: str, make: Callable[[], Listener], on: TcpListen | None = None) -> None:
-        try:
-            listener = make()
-            await listener.start()
-        except TransportError as fault:
-            raise self._mistake(kind, on, fault) from fault
-        self.listeners.append((kind, listener))
-
-    def _mistake(self, kind: str, listen: TcpListen | None, fault: TransportError) -> Exception:
-        """Return what is told of an address that cannot be had: the key that names it, and what to do."""
-        number = fault.details.get("errno")
-        if listen is None or not isinstance(number, int):
-            return fault
-        key, why = "host", f"is {listen.host}, where this machine cannot listen: {os.strerror(number)}"
-        if number == errno.EADDRINUSE:
-            key = "port"
-            why = f"is {listen.port}, where another program listens already: choose another, or 0 for any"
-        elif number == errno.EACCES:
-            key, why = "port", f"is {listen.port}, which this user may not listen on: choose one above 1023"
-        return ConfigError([Mistake(self.config.source or "tieline", None, f"listen.{kind}.{key}", why)])
-
-    def _websocket(self, listen: WebSocketListen) -> Listener:
-        from transports.ws_link import WebSocketOptions
-        from transports.ws_listener import WebSocketListener
-
-        return WebSocketListener(
-            self._acceptor(listen.dialect),
-            host=listen.host,
-            port=listen.port,
-            path=listen.path,
-            guard=self._guard(listen),
-            tls=_server_tls(listen),
-            options=WebSocketOptions(limits=self.limits),
-            max_connections=self.config.limits.max_sessions,
-        )
-
-    def _http(self, listen: TcpListen) -> Listener:
-        from gateway.runtime.http_front import HttpFront
-        from gateway.runtime.http_options import FrontOptions
-
-        _server_tls(listen)
-        options = FrontOptions(
-            path=listen.path,
-            host=listen.host,
-            port=listen.port,
+        self.listeners = Listeners(
+            self.config,
+            self._acceptor,
             limits=self.limits,
-            json_depth=self.config.limits.max_json_depth,
-            max_sessions=self.config.limits.max_sessions,
-            tls_cert=listen.tls.cert if listen.tls else None,
-            tls_key=listen.tls.key if listen.tls else None,
+            mint=self.world.mint,
+            learned=self.world.learned,
+            insecure_loopback=self.options.insecure_loopback,
         )
-        return HttpFront(self.accept, self.world.mint, guard=self._guard(listen), options=options)
-
-    def _tokens(self, listen: TcpListen) -> Mapping[str, str]:
-        """Principal to bearer token; empty where the listener asks for none."""
-        from gateway.runtime.tokens import TokenError, bearer_token, token_file
-        from transports.guard import is_loopback
-
-        if (listen.insecure_loopback or self.options.insecure_loopback) and is_loopback(listen.host):
-            return {}
-        try:
-            token = bearer_token(token_file(listen))
-        except TokenError as fault:
-            raise TransportError("denied", str(fault)) from fault
-        self.world.learned(token)
-        self.token_files[str(token_file(listen))] = None
-        return {"core": token}
-
-    def _guard(self, listen: TcpListen) -> Callable[[int], Any]:
-        from transports.guard import Guard, loopback_hosts, named_hosts
-
-        tokens = self._tokens(listen)
-        scheme = "https" if listen.tls else "http"
-
-        def guard(port: int) -> Guard:
-            own = f"[{listen.host}]" if ":" in listen.host else listen.host
-            bare = {own} if port in (80, 443) else set[str]()
-            hosts = loopback_hosts(port) | bare | {f"{own}:{port}"} | named_hosts(listen.allowed_hosts, port)
-            origins = {f"{scheme}://{host}" for host in hosts} | set(listen.allowed_origins)
-            return Guard(hosts=frozenset(hosts), origins=frozenset(origins), tokens=tokens)
-
-        return guard
+        await self.listeners.start()
 
     def _acceptor(self, dialect: Dialect) -> Acceptor:
         """Return what takes in connections of cores that speak a dialect."""
@@ -259,10 +158,15 @@ class Gateway:
 
     def addresses(self) -> list[dict[str, str]]:
         """Return where the gateway can be reached."""
-        found = [{"kind": kind, "url": listener.address} for kind, listener in self.listeners]
+        found = self.listeners.addresses if self.listeners is not None else []
         if self.options.stdio or self.config.listen.uses_stdio:
             found.insert(0, {"kind": "stdio", "url": "stdio"})
         return found
+
+    @property
+    def token_files(self) -> Iterable[str]:
+        """Where the bearer tokens lie that listeners ask for."""
+        return self.listeners.token_files if self.listeners is not None else ()
 
     def status(self) -> GatewayStatus:
         """Return what `tieline status` shows."""
@@ -331,8 +235,8 @@ class Gateway:
             while self.exchange.drain() and time.monotonic() < deadline:
                 await asyncio.sleep(0.02)
         self.exchange.close()
-        for _, listener in self.listeners:
-            await listener.stop()
+        if self.listeners is not None:
+            await self.listeners.stop()
         if self.world.screen is not None:
             self.world.screen.close()
         await self.world.finish()
@@ -437,16 +341,3 @@ async def check(config: Config) -> list[PeerReport]:
 def _report(fault: Exception) -> None:
     context = {"message": "the gateway has failed at a request", "exception": fault}
     asyncio.get_running_loop().call_exception_handler(context)
-
-
-def _server_tls(listen: TcpListen) -> ssl.SSLContext | None:
-    if listen.tls is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(listen.tls.cert, listen.tls.key)
-    except OSError as fault:
-        # What OpenSSL says of a file that is no certificate is an OSError too.
-        why = f"the certificate `{listen.tls.cert}` cannot be used with the key `{listen.tls.key}`"
-        raise TransportError("refused", f"{why}: {fault.strerror or fault}") from fault
-    return context
