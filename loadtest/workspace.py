@@ -71,7 +71,7 @@ class Line:
         self.asked: dict[int | str, str] = {}
         """The requests that are not answered, with their methods."""
         self.told: dict[int | str, float] = {}
-        """When the server was told that a request is cancelled."""
+        """When the server was told that a request is cancelled which it had not answered by then."""
         self.answered: dict[int | str, float] = {}
         """When it has answered one of these."""
         self.sent = asyncio.Event()
@@ -90,7 +90,10 @@ class Line:
         """Pass on a message of the adapter."""
         message = msgspec.json.decode(body, type=_Envelope)
         if message.method == "$/cancelRequest":
-            self.told[msgspec.json.decode(message.params, type=_Cancelled).id] = now()
+            key = msgspec.json.decode(message.params, type=_Cancelled).id
+            # An answer that has come in this very turn crosses the cancel: no other one will come.
+            if key in self.asked:
+                self.told[key] = now()
         elif message.method is not None and message.id is not None:
             self.asked[message.id] = message.method
         assert self._channel is not None
@@ -109,6 +112,7 @@ class Line:
 
     def ended(self, why: Ended) -> None:
         """Pass on the end of the server."""
+        self.asked.clear()
         assert self._listener is not None
         self._listener.ended(why)
 
@@ -117,9 +121,12 @@ class Line:
         assert self._channel is not None
         await self._channel.close()
 
-    async def until_asked(self, methods: frozenset[str]) -> None:
-        """Wait until the server has one of these to answer."""
-        while not methods & set(self.asked.values()):
+    async def until_asked(self, methods: frozenset[str]) -> int | str:
+        """Wait until the server has one of these to answer, and return its id."""
+        while True:
+            for key, method in self.asked.items():
+                if method in methods:
+                    return key
             self.sent.clear()
             await self.sent.wait()
 
@@ -216,19 +223,23 @@ async def cancelled(adapter: Testing, line: Line, tool: str, rounds: int) -> Jso
     let_go: list[float] = []
     for _ in range(rounds):
         call = asyncio.create_task(adapter.call(tool, **CANCELLED[tool]))
-        await line.until_asked(METHODS[tool])
-        [key] = [key for key, method in line.asked.items() if method in METHODS[tool]]
-        at = now()
+        asked = asyncio.create_task(line.until_asked(METHODS[tool]))
+        await asyncio.wait([call, asked], return_when=asyncio.FIRST_COMPLETED)
+        if call.done():
+            # A quick server has answered everything before it was seen to be asked.
+            asked.cancel()
+            continue
+        key, at = await asked, now()
         call.cancel()
         await asyncio.wait([call])
         ended.append(now() - at)
         # The adapter is told by a message, and cancels a turn later.
         while key not in line.told and key in line.asked:
             await asyncio.sleep(0)
-        if key in line.told:
+        while key in line.asked:
+            await asyncio.sleep(0.001)
+        if key in line.answered:
             told.append(line.told[key] - at)
-            while key not in line.answered:
-                await asyncio.sleep(0.001)
             let_go.append(line.answered[key] - at)
     longest = {"call ended": ended, "server told": told, "server let go": let_go}
     return {"told": len(told)} | {name: max(each, default=0.0) * 1000 for name, each in longest.items()}
