@@ -161,6 +161,8 @@ class _Host:
     def later(self, delay_s: float, call: Callable[[], None]) -> Any:
         return asyncio.get_running_loop().call_later(3600 + delay_s, call)
 
+    quietly = later
+
     def connect(self, peer: Peer) -> None:
         peer.opened(self._rig.peer_link(peer))
 

@@ -243,6 +243,10 @@ class Host(Protocol):
         """Have `call` called on the loop after `delay_s` seconds."""
         ...
 
+    def quietly(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """As `later`, for what leaves no frame: whoever drives a recording again has to go by the time alone."""
+        ...
+
     def connect(self, peer: Peer) -> None:
         """Start or reach the peer; `peer.opened(link)` or `peer.unreachable(fault)` follows."""
         ...

@@ -250,7 +250,7 @@ class Seat:
         if self._timer is None:
             self._spares = {peer: peer.calls for peer in self.peers if self._is_unused(peer)}
             if self._spares:
-                self._timer = self._exchange.host.later(SPARE_S, self._close_spares)
+                self._timer = self._exchange.host.quietly(SPARE_S, self._close_spares)
 
     def is_spare(self, peer: Peer) -> bool:
         """Whether another connection stands before it for the same kind of client."""

@@ -33,6 +33,8 @@ class VirtualClock:
         self._order = count()
         self._set: list[tuple[VirtualTimer, int]] | None = None
         """What the timer that is being called has set, and for how long; None while none is."""
+        self._quiet: list[VirtualTimer] = []
+        """Those whose calls leave nothing that would say when they were made."""
 
     def later(self, delay_ns: int, call: Callable[[], None]) -> VirtualTimer:
         """Have `call` called `delay_ns` from now, once somebody asks for it."""
@@ -41,6 +43,12 @@ class VirtualClock:
             self._push(timer)
         else:
             self._set.append((timer, delay_ns))
+        return timer
+
+    def quietly(self, delay_ns: int, call: Callable[[], None]) -> VirtualTimer:
+        """As `later`, for a call that leaves no frame: it is due when its time is there, and not when it is shown."""
+        timer = self.later(delay_ns, call)
+        self._quiet.append(timer)
         return timer
 
     def _push(self, timer: VirtualTimer) -> None:
@@ -59,13 +67,27 @@ class VirtualClock:
         while self._timers and self._timers[0][0] <= until:
             due, _, timer = heapq.heappop(self._timers)
             if timer.call is not None:
-                before, self._set = shown(), []
-                try:
-                    timer.call()
-                finally:
-                    made, self._set = self._set, None
-                    for each, delay in made:
-                        each.due = (due if shown() == before else self.now) + delay
-                        self._push(each)
+                self._call(timer, due, shown)
                 return True
         return False
+
+    def fire_quiet(self) -> None:
+        """Call the timers that leave no frame and are due."""
+        while self._quiet:
+            self._quiet = [timer for timer in self._quiet if timer.call is not None]
+            timer = min(self._quiet, key=lambda timer: timer.due, default=None)
+            if timer is None or timer.due > self.now:
+                return
+            self._call(timer, timer.due, lambda: 0)
+
+    def _call(self, timer: VirtualTimer, due: int, shown: Callable[[], int]) -> None:
+        call, timer.call = timer.call, None
+        before, self._set = shown(), []
+        try:
+            if call is not None:
+                call()
+        finally:
+            made, self._set = self._set, None
+            for each, delay in made:
+                each.due = (due if shown() == before else self.now) + delay
+                self._push(each)

@@ -96,6 +96,7 @@ class Drive:
         frame = None
         for number, frame in enumerate(self.pairing.expected()):
             self._clock.at(frame.at)
+            self._clock.fire_quiet()
             if not self.pairing.is_paired(frame.seq):
                 self._play(frame)
             self._cores.hang_up()

@@ -196,6 +196,10 @@ class Stage:
         """Have `call` called when the drive lets time pass."""
         return self._clock.later(int(delay_s * 1e9), call)
 
+    def quietly(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """Have `call` called once that time is there, whatever the recording says."""
+        return self._clock.quietly(int(delay_s * 1e9), call)
+
     def connect(self, peer: Peer) -> None:
         """Remember the wish; the recording says when and whether it comes true. One that was refused at once is so
         here: whoever has asked for it goes on by that before anything else happens."""

@@ -104,6 +104,8 @@ class World:
         """Have `call` called after `delay_s` seconds."""
         return self._loop.call_later(delay_s, call)
 
+    quietly = later
+
     def connect(self, peer: Peer) -> None:
         """Open a peer's connection."""
         connection = self._connections.get(peer)

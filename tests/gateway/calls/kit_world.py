@@ -203,6 +203,8 @@ class ManualHost:
         heapq.heappush(self._timers, (self.ns + int(delay_s * 1e9), self._count, timer))
         return timer
 
+    quietly = later
+
     def connect(self, peer: Peer) -> None:
         self.connects.append(peer)
 

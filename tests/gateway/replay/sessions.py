@@ -490,6 +490,7 @@ class Acting:
                 life=max(wire.peer.life, 1),
                 x={"stream": "stderr"},
             )
+            self.scene.stage.said(wire.peer.name, "words")
 
     def do_peer_junk(self, a: int, b: int) -> None:
         wire = self._wire(a)

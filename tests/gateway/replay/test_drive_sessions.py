@@ -140,6 +140,20 @@ def test_what_a_peer_says_that_came_back_after_the_session_is_heard_where_it_was
     assert_same(pairing, scene.frames)
 
 
+@pytest.mark.parametrize("http", [False, True])
+def test_a_connection_that_was_let_go_since_nobody_needed_it_any_more_is_not_there_again(http: bool) -> None:
+    """Nothing is recorded where it went, or the end of a process alone; the next calls open another one."""
+    two = (("call", 0, 0), ("call", 0, 0))
+    steps = (*two, ("longer", 0, 0), *two)
+    peer = ("legacy", http, False)
+    plan = Plan("modern", http=True, peers=(peer,), pages=1, lanes=0, greets=True, steps=steps)
+    scene = Acting(plan).play()
+    assert [frame.life for frame in scene.frames if frame.kind == "open"] == [1, 2, 3]
+
+    pairing, _ = driven(scene.header, scene.frames)
+    assert_same(pairing, scene.frames)
+
+
 @pytest.mark.parametrize(("joins", "asked"), [(True, 2), (False, 4)])
 def test_a_session_in_which_each_peer_was_asked_for_its_list_twice_is_driven_as_it_was(
     joins: bool, asked: int
