@@ -4,7 +4,8 @@ Runs as a program of its own, with nothing but the standard library.
 
     extension.py NAME EVENT [noop | modify]
 
-Hooks one event. Asked about it, it has no opinion, or changes the text of the call.
+Hooks one event, one that is asked about or one that does not come. Asked about it, it has no opinion, or changes the
+text of the call. What each answer says but for the id is written once, as any extension can do.
 """
 
 import os
@@ -18,15 +19,16 @@ REGISTER = (
     b'{"id":"r","version":"1.0","type":"register","payload":{"name":"%b","version":"1","api_version":"1.0",'
     b'"event_hooks":["%b"]}}\n'
 )
+ASKED = b'"event":"%b"' % EVENT
+ANSWER = b'{"id":%%b,"version":"1.0","type":"event_hook","payload":{"event":"%b"%b}}\n' % (EVENT, CHANGED)
 
 
 def answer(line: bytes) -> bytes:
     """Return the answer to one line; nothing where none is asked for."""
     found = ID.search(line)
-    if found is None or b'"event_hook"' not in line or b'"reply":false' in line:
+    if found is None or ASKED not in line:
         return b""
-    payload = b'{"event":"%b"%b}' % (EVENT, CHANGED)
-    return b'{"id":%b,"version":"1.0","type":"event_hook","payload":%b}\n' % (found[1], payload)
+    return ANSWER % found[1]
 
 
 def main() -> None:
@@ -34,8 +36,12 @@ def main() -> None:
     os.write(1, REGISTER % (NAME, EVENT))
     rest = b""
     while chunk := os.read(0, 65536):
-        *lines, rest = (rest + chunk).split(b"\n")
-        out = memoryview(b"".join([answer(line) for line in lines]))
+        rest += chunk
+        answers: list[bytes] = []
+        while end := rest.find(b"\n") + 1:
+            answers.append(answer(rest[:end]))
+            rest = rest[end:]
+        out = b"".join(answers)
         while out:
             out = out[os.write(1, out) :]
 
