@@ -63,12 +63,11 @@ class SessionCall:
 
 
 class _Written(msgspec.Struct, eq=False):
-    """What an extension was told with a call, and what that was made of, beside the conversation. It tells nothing of
-    lanes."""
+    """What an extension was told with a call, and what that was made of, beside the conversation and the gateway's own
+    terminal, which is there from the start or never. It tells nothing of lanes."""
 
     core: Core
     capabilities: dict[str, Any]
-    has_terminal: bool
     registered: Registered | None
     tools: Mapping[str, object]
     head: bytes
@@ -141,7 +140,6 @@ class HostSession:
             or known.capabilities is not core.capabilities
             or known.registered is not peer.registered
             or known.tools is not session.catalog.tools.offered
-            or known.has_terminal is not (session.exchange.host.terminal(session) is not None)
         ):
             return self._write_context(call, peer)
         return b'%b"now_ms":%d%b' % (known.head, self._begun_ms + at // _MS, known.tail)
@@ -158,15 +156,8 @@ class HostSession:
             session = self._session
             if len(self._written) >= _MOST_WRITTEN:
                 self._written.clear()
-            has_terminal = session.exchange.host.terminal(session) is not None
             self._written[peer] = _Written(
-                core,
-                core.capabilities,
-                has_terminal,
-                peer.registered,
-                session.catalog.tools.offered,
-                head,
-                tail,
+                core, core.capabilities, peer.registered, session.catalog.tools.offered, head, tail
             )
         return b'%b"now_ms":%d%b' % (head, now_ms, tail)
 

@@ -79,7 +79,7 @@ class Peer:
 
     # An object with more than thirty attributes and no slots holds a table of them: 1.6 KB for each peer.
     __slots__ = (
-        "__weakref__", "_early", "_settled", "asks", "calls", "capabilities", "client",
+        "__weakref__", "_early", "_settled", "ask_at_once", "asks", "calls", "capabilities", "client",
         "config", "damage", "delivered", "era", "errors", "facts", "fault", "flood", "hops", "host",
         "info", "is_alone", "is_full", "is_plain", "last_fault", "last_id", "level", "life", "likely", "limit", "link",
         "lives", "may_renew", "most_depth", "name", "next_life", "on_left", "pending", "plain",
@@ -117,6 +117,8 @@ class Peer:
         """The era of the plain calls that may go straight to it: its own once it is ready; none on a stamped link."""
         self.send_line: Callable[[bytes], None] | None = None
         """As a core has it, once plain calls may go straight to it."""
+        self.ask_at_once: Callable[[int, str, bytes, bytes], bool] | None = None
+        """What puts a question to an extension, as `runtime.pi_link` has it; None where it is sent as a message."""
         self.is_plain = False
         """Whether their results may come straight: what comes in a later life is recorded with the life's number."""
         self.version = ""
@@ -258,6 +260,7 @@ class Peer:
         self.plain = era if link is not None and not link.stamped else ""
         self.is_plain = self.plain != "" and self.life == 1
         self.send_line = getattr(link, "send_line", None)
+        self.ask_at_once = getattr(link, "ask_hook", None)
         self.fault = None
         self.level = ""
         info = bytes(translate.members(facts).get("serverInfo", b"")) if era == "legacy" else b""
@@ -393,10 +396,9 @@ class Peer:
 
     def put_question(self, call: Call, event: str, data: bytes, message: bytes) -> None:
         """Say a question that is recorded: to the link as a hook's, where that knows such, or as the message it is."""
-        link = self.link
-        ask = getattr(link, "ask_hook", None)
-        if ask is None or not ask(call.peer_id, event, data, self._context_for(call)):
-            link.send(message)  # pyright: ignore[reportOptionalMemberAccess] - whoever asks has looked
+        ask = self.ask_at_once
+        if ask is None or not ask(call.peer_id, event, data, self._context_for(call)):  # pyright: ignore[reportArgumentType] - ours is a number
+            self.link.send(message)  # pyright: ignore[reportOptionalMemberAccess] - whoever asks has looked
 
     def _context_for(self, call: Call) -> bytes:
         """As `context_of`, written: empty where there is nothing to tell."""
@@ -405,14 +407,12 @@ class Peer:
 
     def hook_answered(self, id_: int, result: bytes) -> None:
         """The result of a question that was put to a hook, where it has come by itself."""
-        data = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id_, result)
         call = self.pending.get(id_)
-        # What is so short nests no deeper: most answers are, and are not looked into.
-        if call is None or (len(data) > 2 * self.most_depth and is_deep(data, self.most_depth)):
-            self.message(data)
+        if call is not None and (asked := call.asked) is not None and asked.comes(self, call, result):
             return
-        asked = call.asked
-        if asked is not None and asked.comes(self, id_, data, result):
+        data = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id_, result)
+        if call is None or is_deep(data, self.most_depth):
+            self.message(data)
             return
         self.damage.silence = 0
         del self.pending[id_]

@@ -20,6 +20,7 @@ from gateway.hooks.answers import JudgeAnswer
 from gateway.hooks.order import Hook
 from gateway.hooks.pipeline import Decision
 from gateway.hooks.record import Form
+from gateway.protocol.bounds import is_deep
 from gateway.protocol.jsonrpc import read
 
 if TYPE_CHECKING:
@@ -73,10 +74,9 @@ class Way:
 
         False, and nothing was done, where that takes the long way.
         """
-        session, guards = self._session, self.seat.peers
-        if not guards or self.hooked.breaker.counts:
+        session, guard = self._session, self.seat.one
+        if guard is None or self.hooked.breaker.counts:
             return False
-        guard = guards[0]
         pending = guard.pending
         # A recorded one is as late as it was.
         if not guard.is_plain or guard.is_full or not guard.may_renew or len(pending) >= guard.limit:
@@ -105,8 +105,7 @@ class Way:
         try:
             if self._timer is None:
                 self._timer = session.exchange.host.later(self.hook.deadline_ms / 1000, self._ring)
-            ask = getattr(guard.link, "ask_hook", None)
-            about = session.host_session
+            ask, about = guard.ask_at_once, session.host_session
             if (
                 ask is None
                 or about is None
@@ -188,25 +187,16 @@ class Asked(msgspec.Struct, eq=False):
     since: int
     """Nanoseconds of the session's tap."""
 
-    def comes(self, guard: Peer, id_: int, data: bytes, result: bytes) -> bool:
-        """Record an answer and the decision, and send the call on. False, and nothing was done, where that takes the
-        long way."""
+    def comes(self, guard: Peer, leg: Call, result: bytes) -> bool:
+        """Record an answer to the question `leg` and the decision, and send the call on. False, and nothing was done,
+        where that takes the long way."""
         way, call, peer = self.way, self.call, self.peer
-        session, core, leg = call.session, call.core, call.leg
-        form, given, patch = way.none, b"", b""
-        if result != b"{}":
-            changed = changed_by(result)
-            if changed is None:
-                return False
-            if changed:
-                form, given = way.replaces, changed
-                patch = PATCH % given
-        hooked = way.hooked
+        session = call.session
+        core: Core = call.core  # pyright: ignore[reportAssignmentType] - whoever has called has one
+        id_: int = leg.peer_id  # pyright: ignore[reportAssignmentType] - ours is a number
         seat = session.seats.get(peer.name)
         if (
-            hooked.breaker.counts
-            or leg is None
-            or core is None
+            way.hooked.breaker.counts
             or core.open.get(call.core_id) is not call  # pyright: ignore[reportArgumentType] - it is a number
             or (
                 (session.asks.held or not guard.is_alone)
@@ -214,10 +204,21 @@ class Asked(msgspec.Struct, eq=False):
                 and not way.seat.is_simple(session)
             )
             or seat is None
-            or peer not in seat.peers
-            or (given and hooked.complaint(call.name, given) != "")
+            or seat.one is not peer
         ):
             return False
+        data = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id_, result)
+        form, given, patch = way.none, b"", b""
+        if result != b"{}":
+            changed = changed_by(result)
+            depth = guard.most_depth
+            # What is so short nests no deeper.
+            if changed is None or (len(data) > 2 * depth and is_deep(data, depth)):
+                return False
+            if changed:
+                form, given, patch = way.replaces, changed, PATCH % changed
+                if way.hooked.complaint(call.name, given) != "":
+                    return False
         if way.then is not None:
             return self._goes_to(way.then, guard, leg, data, given, patch)
         answered = session.tap.deciding(

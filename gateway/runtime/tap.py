@@ -290,7 +290,7 @@ class RecordingTap:
             or after is None
             or len(question) >= most
             or len(body) >= most
-            or NEWLINE in question
+            # What is asked is made of the call, or is JSON of ours.
             or NEWLINE in body
         ):
             return -1
@@ -320,9 +320,9 @@ class RecordingTap:
             self._barrier
             or after is None
             or len(body) >= most
-            or len(patch) >= most
+            or (patch and len(patch) >= most)
+            # A patch is made of the answer.
             or NEWLINE in body
-            or NEWLINE in patch
         ):
             return -1
         redactor = self._redactor

@@ -60,8 +60,6 @@ ANSWERS: Final[dict[str, Kind]] = {
     "slash_result": "slash_command",
     "event_hook": "event_hook",
 }
-_FOREVER: Final = 1 << 62
-"""The deadline of a question whose asker keeps the time."""
 _ID: Final = b'{"id":"'
 _ID_BYTES: Final = len(_ID)
 _NOTHING_READ: Final = b"nothing ends so", 0, "", b""
@@ -242,25 +240,29 @@ class Extension:
         `data` is an object, and so is `context`, which is empty where there is none.
         """
         questions = self.questions
-        open_ = questions.open
-        head = self._heads.get(event)
-        if self.state != "running" or len(open_) >= self._most_questions:
+        quick, most = questions.quick, self._most_questions
+        if (
+            self.state != "running"
+            or len(quick) >= most
+            or (questions.kept and len(quick) + len(questions.kept) >= most)
+        ):
             return None
+        head = self._heads.get(event)
         if head is None:
             offer = self.offer
             if offer is None or event not in offer.hooks:
                 return None
             head = self._heads[event] = pi.hook_head(event)
         number = questions.last + 1
+        key = b"g%d" % number
         if context:
-            line = b'{"id":"g%d"%b%b,"context":%b}}' % (number, head, data, context)
+            line = b'{"id":"%b"%b%b,"context":%b}}' % (key, head, data, context)
         else:
-            line = b'{"id":"g%d"%b%b}}' % (number, head, data)
+            line = b'{"id":"%b"%b%b}}' % (key, head, data)
         if len(line) > self._most_bytes:
             return None
         questions.last = number
-        key = f"g{number}"
-        open_[key] = Question(key, "event_hook", event, _FOREVER, by)
+        quick[key, event] = by
         return line
 
     def hook_answered(self, data: bytes) -> tuple[int, bytes] | None:
@@ -273,24 +275,28 @@ class Extension:
         tail, size, event, result = self._answered
         if data.endswith(tail) and data.startswith(_ID):
             # It is the last one but for what stands as its id, which is one of ours or none of an open question.
-            key = data[_ID_BYTES:size].decode(errors="replace")
+            key = data[_ID_BYTES:size]
         else:
             answer = None
             if len(data) <= self.limits.most_bytes:
                 answer = pi.read_answer(data, self.limits.most_depth)
             if answer is None:
                 return None
-            key, event = answer.id, answer.event
+            key, event = answer.id.encode(), answer.event
             result = hook_result(answer.result)
-            if data.startswith(b'%b%b"' % (_ID, key.encode())) and len(data) <= self._most_known:
-                tail = data[_ID_BYTES + len(key.encode()) :]
+            if data.startswith(b'%b%b"' % (_ID, key)) and len(data) <= self._most_known:
+                tail = data[_ID_BYTES + len(key) :]
                 self._answered = tail, -len(tail), event, result
-        open_ = self.questions.open
-        question = open_.get(key)
-        if question is None or question.name != event or question.by is None:
-            return None
-        del open_[key]
-        return question.by, result
+        questions = self.questions
+        by = questions.quick.pop((key, event), None)
+        if by is None:
+            open_ = questions.open
+            question = open_.get(key.decode(errors="replace"))
+            if question is None or question.name != event or question.by is None:
+                return None
+            del open_[question.id]
+            by = question.by
+        return by, result
 
     def tell(self, event: str, data: Raw = EMPTY, context: Raw = EMPTY) -> list[Effect] | Fault:
         """Tell a hook something that takes no answer."""

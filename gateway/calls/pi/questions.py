@@ -16,6 +16,8 @@ Kind: TypeAlias = Literal["tool_call", "slash_command", "event_hook"]
 
 REMEMBERED: Final = 4096
 """How many ids of questions that were given up are kept, to tell a late answer from a second one."""
+FOREVER: Final = 1 << 62
+"""The deadline of a question whose asker keeps the time."""
 _PREFIX: Final = "g"
 _NOTICE: Final = "n"
 
@@ -36,11 +38,26 @@ class Questions:
     """The open questions of one connection, by id. Ids are a counter, so that a replay mints the same ones."""
 
     def __init__(self) -> None:
-        self.open: dict[str, Question] = {}
+        self.kept: dict[str, Question] = {}
+        """Those that are open, but for the quick ones."""
+        self.quick: dict[tuple[bytes, str], int] = {}
+        """Those about an event that were put at once, by id and event: the gateway's request that waits for each. Most
+        are answered as they are; what else may become of one is that of a `Question`, which `open` makes of it."""
         self._given_up: dict[str, None] = {}
         self.last = 0
         """The number of the question that was put last."""
         self._notices = 0
+
+    @property
+    def open(self) -> dict[str, Question]:
+        """All of them, by id, in the order in which they were put."""
+        kept = self.kept
+        if self.quick:
+            for (key, event), by in self.quick.items():
+                id_ = key.decode()
+                kept[id_] = Question(id_, "event_hook", event, FOREVER, by)
+            self.quick.clear()
+        return kept
 
     def notice(self) -> str:
         """Return a fresh id for what wants no answer. It is none of a question, so that an answer is an orphan."""

@@ -859,3 +859,26 @@ def test_an_event_that_it_has_registered_no_hook_for_any_more_is_not_asked_about
 
     assert extension.ask_hook_at_once(2, "tool_call", b"{}", b"") is None
     assert extension.ask_hook_at_once(3, "turn_end", b"{}", b"") is not None
+
+
+def test_questions_that_were_put_at_once_end_among_the_others_in_the_order_of_all() -> None:
+    extension = running()
+    asked = [extension.ask_hook_at_once(1, "tool_call", b"{}", b""), call(extension)]
+    asked.append(extension.ask_hook_at_once(2, "tool_call", b"{}", b""))
+
+    ended = [effect for effect in extension.closed() if isinstance(effect, Ended)]
+
+    assert [(effect.key, effect.by) for effect in ended] == [("g1", 1), ("g2", None), ("g3", 2)]
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("calls", [0, 1, 3])
+def test_questions_that_are_put_at_once_have_as_much_room_as_all_have(calls: int) -> None:
+    extension = running()
+    for _ in range(calls):
+        call(extension)
+    for number in range(extension.limits.questions - calls):
+        assert extension.ask_hook_at_once(number, "tool_call", b"{}", b"") is not None
+
+    assert extension.ask_hook_at_once(999, "tool_call", b"{}", b"") is None
+    assert isinstance(extension.ask_hook("tool_call", obj(), 9), Fault)
