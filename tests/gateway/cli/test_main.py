@@ -270,7 +270,7 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         # What writes source and has it compiled, for each class: the start defines structs.
         "dataclasses",
         # What looks closer at bytes that hold a word of a secret's name or shape.
-        "re2",
+        "re2", "recordings.cutting",
         # What makes objects of paths and takes URLs apart.
         "pathlib", "urllib.parse", "ipaddress", "ntpath",
         # What is refused, not shown to a person, or not there at all in most sessions.
@@ -281,6 +281,7 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         "gateway.config.diff", "gateway.runtime.health", "gateway.runtime.reports", "gateway.runtime.trial",
         # Listeners and peers of other kinds.
         "http", "http.client", "httpx2", "websockets", "picows", "gateway.runtime.http_front", "transports.ws_link",
+        "gateway.runtime.listening",
         "gateway.runtime.pi_core_link", "gateway.runtime.oauth",
         # What only is there where the configuration asks for it.
         "gateway.calls.hops", "gateway.runtime.observed", "gateway.calls.param_headers", "transports.unix",
