@@ -97,6 +97,8 @@ class Core:
         self._next_ask = 0
         self.most_depth = session.config.limits.max_json_depth
         """How deep its messages may nest."""
+        self.flat_bytes = FLAT * self.most_depth
+        """A message no longer than that nests too deep by more lists alone than a short one has."""
 
     @property
     def is_pi(self) -> bool:
@@ -107,10 +109,11 @@ class Core:
         """One message of the core."""
         session = self.session
         size = len(data)
-        few = FLAT * self.most_depth - size
+        flat = self.flat_bytes
         if (
-            few >= 0
-            and LIST not in data[few // 3 :]
+            size <= flat
+            # Most calls hold no list at all, and to see that takes no copy.
+            and (LIST not in data or LIST not in data[(flat - size) // 3 :])
             and origin is None
             and (session.is_straight or session.hooked is not None)
         ):

@@ -156,7 +156,7 @@ class Exchange:
         """Return a peer that is not connected yet."""
         peer = Peer(name, config, self.host, client=client, limit=self._limit(config))
         peer.shakes = self._shake
-        peer.most_depth = self.config.limits.max_json_depth
+        peer.nest(self.config.limits.max_json_depth)
         return peer
 
     def make_queue(self, name: str, config: PeerConfig, client: Client) -> Queue:

@@ -80,7 +80,7 @@ class Peer:
     # An object with more than thirty attributes and no slots holds a table of them: 1.6 KB for each peer.
     __slots__ = (
         "__weakref__", "_early", "_settled", "ask_at_once", "asks", "calls", "capabilities", "client",
-        "config", "damage", "delivered", "era", "errors", "facts", "fault", "flood", "hops", "host",
+        "config", "damage", "delivered", "era", "errors", "facts", "fault", "flat_bytes", "flood", "hops", "host",
         "info", "is_alone", "is_full", "is_plain", "last_fault", "last_id", "level", "life", "likely", "limit", "link",
         "lives", "may_renew", "most_depth", "name", "next_life", "on_left", "pending", "plain",
         "refusal", "registered", "send_line", "sessions", "shakes", "state", "timeout_ns", "version", "waiting",
@@ -93,8 +93,7 @@ class Peer:
         self.host = host
         self.client = client
         self.limit = limit
-        self.most_depth = jsonrpc.MAX_DEPTH
-        """How deep its messages may nest; set by the exchange."""
+        self.nest(jsonrpc.MAX_DEPTH)
         self.calls = 0
         """Calls that were sent to it."""
         self.errors = 0
@@ -164,6 +163,12 @@ class Peer:
             from gateway.calls.hops import Hops
 
             self.hops = Hops(self)
+
+    def nest(self, most_depth: int) -> None:
+        """Say how deep its messages may nest; done by the exchange."""
+        self.most_depth = most_depth
+        self.flat_bytes = FLAT * most_depth
+        """As a core has it."""
 
     @property
     def is_modern(self) -> bool:
@@ -516,7 +521,7 @@ class Peer:
         """One message of the peer."""
         self.damage.silence = 0
         size = len(data)
-        few = FLAT * self.most_depth - size
+        few = self.flat_bytes - size
         if few >= 0 and LIST not in data[few // 3 :]:
             # As `scan`, without the call, for what most messages are: compact and flat.
             try:
