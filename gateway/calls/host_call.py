@@ -1,7 +1,7 @@
 """What extensions ask of their host, from the request to its one end: decided about, put to a person, served.
 
-Owns the order (derive, decide, record, ask, serve, answer), the time that a call has, and who may end it. What may
-happen is `policy`'s to say, a question to a person is in `host_prompts.py`, and what a method does is the connector's
+Owns the order (decide, record, ask, serve, answer), the time that a call has, and who may end it. What may happen is
+found out by `host_judge.py`, a question to a person is in `host_prompts.py`, and what a method does is the connector's
 behind `Host.serve`. Nothing is served that no recorded decision allows.
 """
 
@@ -15,18 +15,17 @@ from gateway.calls.asks import PeerAsk
 from gateway.calls.call import Call, Reply
 from gateway.calls.faults import bad_host_call, host_call_failed
 from gateway.calls.host_events import Bus
+from gateway.calls.host_judge import Judge
 from gateway.calls.host_prompts import Prompt, Prompts
 from gateway.calls.host_tools import PeerTool
 from gateway.calls.host_ui import Surface, UiCall
 from gateway.calls.pi import host_words, words
 from gateway.calls.reading import read_member
-from gateway.policy.capability import CallError, Need, checked, need_of
-from gateway.policy.decide import Answer, Decision, Facts, answered, decide, not_judged, undecided
-from gateway.policy.manifest import Declaration, Standing, declaration
+from gateway.policy.capability import Need
+from gateway.policy.decide import Answer, Decision, answered
 from gateway.policy.reach import Reach
 from gateway.policy.record import refusal, x_of
 from gateway.protocol import jsonrpc
-from gateway.protocol.canonical import params_hash
 from gateway.protocol.errors import Fault, error_object, unrecorded
 from gateway.protocol.jsonrpc import Envelope
 from transports.base import Id
@@ -110,14 +109,13 @@ class HostCalls:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.authority: Authority = session.exchange.host.authority(session)
+        self._judge = Judge(self.authority, session.exchange.tell)
         self.surface = Surface(session)
         timeout_s = session.config.extensions.prompt_timeout_s
         self.prompts = Prompts(session, self.surface, timeout_s, self.authority)
         self.bus = Bus()
         self._open: dict[tuple[str, int, Id], Hosted] = {}
         """By connection and the id there."""
-        self._stated: dict[str, tuple[dict[str, Any], Declaration]] = {}
-        """What manifest files state, and what that means, by peer."""
         self._depths: dict[Call, int] = {}
         """Calls of tools that extensions have made, and how many such calls led to each."""
 
@@ -165,64 +163,16 @@ class HostCalls:
                 session.exchange.failed(fault)
 
     def _decide(self, hosted: Hosted) -> None:
-        """Find out what a call needs, and whether that may happen."""
-        rules = self.authority.rules
-        try:
-            hosted.params = msgspec.json.decode(hosted.raw, type=dict[str, Any])
-            checked(hosted.capability, hosted.verb, hosted.params)
-            hosted.need = need_of(hosted.verb, hosted.params, self.authority.roots)
-        except CallError as error:
-            facts = Facts(extension=hosted.peer.name, need=hosted.need, life=hosted.peer.life)
-            self._decided(hosted, not_judged(rules, facts, error))
-            return
-        except (msgspec.DecodeError, RecursionError) as error:
-            self._end(hosted, Reply(fault=bad_host_call("bad_params", f"`params` cannot be read: {error}")))
-            return
-        has_ui = self.prompts.can_be_asked(hosted.call)
-        self._decided(hosted, self._decision(hosted, hosted.need, has_ui=has_ui))
+        """Have it decided whether a call may happen."""
+        found = self._judge.decided(hosted, lambda: self.prompts.can_be_asked(hosted.call))
+        if isinstance(found, Fault):
+            self._end(hosted, Reply(fault=found))
+        else:
+            self._decided(hosted, found)
 
     def judge(self, hosted: Hosted, need: Need) -> Decision:
         """As `Hosted.judge`."""
-        return self._decision(hosted, need, has_ui=False)
-
-    def _decision(self, hosted: Hosted, need: Need, *, has_ui: bool) -> Decision:
-        authority, peer = self.authority, hosted.peer
-        registered = peer.registered
-        facts = Facts(extension=peer.name, need=need, life=peer.life, has_ui=has_ui)
-        try:
-            facts = msgspec.structs.replace(
-                facts,
-                standing=self._standing(peer, need),
-                manifest=registered.declaration.hash if registered is not None else "",
-                folds_case=authority.roots.folds_case(need.root),
-                params_hash=params_hash(hosted.verb, hosted.raw),
-            )
-            facts, grants = authority.known(hosted, facts)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, nothing is allowed by it
-            self._session.exchange.tell(
-                f"host calls of {peer.name} are denied, since what is to be known of it cannot be read: {fault}"
-            )
-            return undecided(authority.rules, facts, fault)
-        return decide(authority.rules, facts, grants=grants)
-
-    def _standing(self, peer: Peer, need: Need) -> Standing:
-        """What an extension has declared about a call. Beyond what its manifest file states, it declares in vain: that
-        is what somebody has read before it was started.
-
-        Raises:
-            BudgetError: As `Declaration.standing`.
-        """
-        wants = peer.config.wants
-        standing: Standing = "declared"
-        if wants is not None:
-            known = self._stated.get(peer.name)
-            if known is None or known[0] is not wants:
-                known = self._stated[peer.name] = (wants, declaration(wants)[0])
-            standing = known[1].standing(need)
-        if standing == "declared":
-            registered = peer.registered
-            standing = registered.declaration.standing(need) if registered is not None else "undeclared"
-        return standing
+        return self._judge.decision(hosted, need, has_ui=False)
 
     def _decided(self, hosted: Hosted, decision: Decision, first: int | None = None) -> None:
         """A decision was made, and what follows from it; `first` is the frame of the question, where one was put."""
