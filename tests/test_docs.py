@@ -290,7 +290,7 @@ def test_the_picture_is_drawn_from_the_output_of_the_demo(tmp_path: Path) -> Non
 
 
 DATABASES = (ROOT / "docs" / "howto" / "databases.md").read_text()
-DATABASE_COMMANDS = re.findall(r"^((?:python -m adapters|tieline-database --url).*)$", DATABASES, re.M)
+DATABASE_COMMANDS = re.findall(r"^(tieline-database --(?:write-sample|url).*)$", DATABASES, re.M)
 
 
 def test_the_two_minutes_with_a_database_go_as_the_page_says(

@@ -11,13 +11,14 @@ import sys
 from functools import partial
 
 from adapters import kit
+from adapters.database import sample
 from adapters.database.engine import Engine
 from adapters.database.hop import Played
 from adapters.database.offered import Limits
 from adapters.database.opening import open_profile, open_url
 from adapters.database.resources import Schemas
 from adapters.database.server import Databank
-from adapters.kit.asking import add_words, run_or_ask
+from adapters.kit.asking import add_words, run_or_ask, write_sample
 
 PROGRAM = "tieline-database"
 VERSION = "0.2.0"
@@ -91,9 +92,15 @@ def main() -> None:
     parser.add_argument("--writable", action="store_true", help="offer execute for all of them")
     parser.add_argument("--export-dir", help="offer export, which writes to new files in this directory")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds that a statement may run (30)")
+    parser.add_argument(
+        "--write-sample", metavar="FILE", help="write a small shop to a new SQLite FILE, and end"
+    )
     kit.add_options(parser)
     add_words(parser)
     options = parser.parse_args()
+    if options.write_sample:
+        write_sample(PROGRAM, options.write_sample, sample.create)
+        return
     if options.export_dir and not os.path.isdir(options.export_dir):
         sys.exit(f"{PROGRAM}: --export-dir {options.export_dir}: no such directory")
     if not options.url and not options.profile:

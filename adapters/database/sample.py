@@ -1,4 +1,4 @@
-"""`python -m adapters.database.sample FILE`: a small shop as an SQLite file, the same at every run.
+"""`tieline-database --write-sample FILE`: a small shop as an SQLite file, the same at every run.
 
 Owns the sample's tables and rows. Uses no dice and no clock.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 
 SCHEMA = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT, joined TEXT NOT NULL);
@@ -73,9 +72,3 @@ def create(path: str, *, orders: int = 5000) -> None:
 def _day(index: int) -> str:
     """A date in a calendar of 28-day months: valid, ordered, and without a clock."""
     return f"{2024 + index // 336}-{index // 28 % 12 + 1:02d}-{index % 28 + 1:02d}"
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m adapters.database.sample FILE")
-    create(sys.argv[1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -44,6 +44,16 @@ def run_or_ask(app: kit.App, options: argparse.Namespace, *, program: str) -> No
         sys.exit(asyncio.run(ask(app, asked)))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def write_sample(program: str, to: str, write: Callable[[str], object]) -> None:
+    """Write a sample to a new place; end the process with a sentence where that cannot be done."""
+    try:
+        write(to)
+    except FileExistsError:
+        sys.exit(f"{program}: --write-sample {to}: is there already; name a new one")
+    except OSError as fault:
+        sys.exit(f"{program}: --write-sample {to}: {fault.strerror or fault}")
 
 
 class WordsError(Exception):

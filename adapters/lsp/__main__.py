@@ -11,7 +11,7 @@ import shutil
 import sys
 
 from adapters import kit
-from adapters.kit.asking import add_words, run_or_ask
+from adapters.kit.asking import add_words, run_or_ask, write_sample
 from adapters.lsp.answer import Limits
 from adapters.lsp.choice import ChoiceError, choose
 from adapters.lsp.hop import reach_over
@@ -57,7 +57,7 @@ def main() -> None:
     add_words(parser)
     options = parser.parse_args()
     if options.write_sample:
-        shutil.copytree(SAMPLE, options.write_sample, ignore=shutil.ignore_patterns("__pycache__"))
+        write_sample("tieline-lsp", options.write_sample, _copy_sample)
         return
     if not os.path.isdir(options.root):
         sys.exit(f"tieline-lsp: --root {options.root}: no such directory")
@@ -69,6 +69,10 @@ def main() -> None:
     hops = kit.Hops.wanted(os.environ)
     app = build(Workspace(options.root, servers, limits, reach_over(hops)), hops)
     run_or_ask(app, options, program="tieline-lsp")
+
+
+def _copy_sample(to: str) -> None:
+    shutil.copytree(SAMPLE, to, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 if __name__ == "__main__":

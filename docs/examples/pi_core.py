@@ -167,7 +167,11 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments[1:] or arguments[0] != "--":
         sys.stderr.write("usage: python pi_core.py -- tieline run tieline.toml --stdio\n")
         return 2
-    core = PiCore(arguments[1:])
+    try:
+        core = PiCore(arguments[1:])
+    except OSError as error:
+        sys.stderr.write(f"{arguments[1]} cannot be started: {error.strerror}\n")
+        return 1
     core.start()
     for step in SCRIPT:
         core.prompt(step["prompt"], step.get("calls", ()))

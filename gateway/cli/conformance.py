@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import typer
 
 from gateway.cli.options import JsonOption, RecordingArgument
-from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, examples, print_json, write_file
+from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, examples, make_folder, print_json, write_file
 from gateway.cli.reading import opened
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
                 f"`{out}` is there already", hint="It may have been edited: remove it, or name another one"
             )
         fixture = captured(opened(recording), out.stem)
-        out.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(out.parent)
         write_file(out, encoded(fixture))
         exact = sum(one.compare == "exact" for one in fixture.requests)
         rest = len(fixture.requests) - exact
@@ -196,9 +196,9 @@ def checked(
         log = _log(made, fixture, profile, requests_of(frames))
     finally:
         shutil.rmtree(kept, ignore_errors=True)
-    logs.mkdir(parents=True, exist_ok=True)
+    make_folder(logs)
     lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in log)
-    (logs / f"{fixture.scenario_id}.jsonl").write_bytes(lines)
+    write_file(logs / f"{fixture.scenario_id}.jsonl", lines)
     return fixture, failures + list(log_failures(fixture, log))
 
 

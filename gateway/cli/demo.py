@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from gateway.cli.output import NO, CliError, console, examples, tell_error
+from gateway.cli.output import NO, CliError, console, examples, make_folder, tell_error
 
 if TYPE_CHECKING:
     import typer
@@ -112,10 +112,10 @@ def prepare(out: Path | None) -> Path:
         stage = out.absolute()
         if stage.exists() and (not stage.is_dir() or any(stage.iterdir())):
             raise CliError(f"`{out}` is not an empty directory", hint="Name a new one")
-        stage.mkdir(parents=True, exist_ok=True)
+        make_folder(stage)
     (stage / "exports").mkdir()
     for made in (
-        ["adapters.database.sample", str(stage / "shop.db")],
+        ["adapters.database", "--write-sample", str(stage / "shop.db")],
         ["adapters.lsp", "--write-sample", str(stage / "project")],
     ):
         subprocess.run([sys.executable, "-m", *made], check=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli.options import DirArgument, JsonOption
-from gateway.cli.output import DONE, NO, CliError, counted, examples, print_json
+from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, counted, examples, print_json
 from gateway.cli.reading import opened, telling
 from gateway.cli.trying import candidate_words, failure_with
 
@@ -102,7 +102,7 @@ def _scratch(out: Path) -> Generator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         scratch = tempfile.TemporaryDirectory(dir=out.parent, prefix=".tieline-")
     except OSError as error:
-        raise CliError(f"`{out.parent}` cannot be written: {error.strerror}") from error
+        raise CliError(f"`{out.parent}` cannot be written: {error.strerror}", code=BAD_INPUT) from error
     with scratch as path:
         yield Path(path)
 

@@ -84,6 +84,14 @@ def write_file(path: Path, content: str | bytes) -> None:
         raise CliError(f"`{path}` cannot be written: {error.strerror}", code=BAD_INPUT) from error
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder that an option names, with those above it. Raises `CliError` where that cannot be done."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CliError(f"`{path}` cannot be made: {error.strerror}", code=BAD_INPUT) from error
+
+
 def ensure_writable(path: Path) -> None:
     """Try whether a file that an option names can be written, before there is something to lose.
 

@@ -114,10 +114,16 @@ def register(app: typer.Typer) -> None:
         ] = PATIENCE_S,
         config: Annotated[Path | None, typer.Option(help="Configuration in which live peers stand.")] = None,
         http: Annotated[
-            int | None, typer.Option(metavar="PORT", help="Serve over HTTP on loopback; 0 for any port.")
+            int | None,
+            typer.Option(
+                metavar="PORT", min=0, max=65535, help="Serve over HTTP on loopback; 0 for any port."
+            ),
         ] = None,
         websocket: Annotated[
-            int | None, typer.Option(metavar="PORT", help="Serve over websocket on loopback; 0 for any port.")
+            int | None,
+            typer.Option(
+                metavar="PORT", min=0, max=65535, help="Serve over websocket on loopback; 0 for any port."
+            ),
         ] = None,
         unix: Annotated[Path | None, typer.Option(metavar="PATH", help="Serve on a unix socket.")] = None,
         insecure_loopback: Annotated[

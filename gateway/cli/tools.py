@@ -177,7 +177,10 @@ def accept_tools(reports: Sequence[PeerReport], accepted: Accepted, path: Path, 
     differences = _differences(reports, accepted)
     for report in reports:
         accepted = accept(accepted, report.name, report.tools)
-    write_accepted(path, accepted)
+    try:
+        write_accepted(path, accepted)
+    except OSError as error:
+        raise CliError(f"`{path}` cannot be written: {error.strerror}", code=BAD_INPUT) from error
     if json:
         print_json({"file": str(path), "differences": differences})
         return DONE

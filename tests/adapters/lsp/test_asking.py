@@ -72,6 +72,20 @@ def test_everything_that_the_page_asks_is_answered_wholly_and_nothing_written(tm
     assert "def plus(self" in (tmp_path / "shop/shop/money.py").read_text()
 
 
+@pytest.mark.parametrize("module", ["adapters.lsp", "adapters.database"])
+def test_a_sample_is_written_over_nothing_and_what_is_in_the_way_is_said(module: str, tmp_path: Path) -> None:
+    def write(to: str) -> str:
+        words = [sys.executable, "-m", module, "--write-sample", to]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+        return done.stderr
+
+    assert write("shop") == ""
+    program = module.replace("adapters.", "tieline-")
+    assert write("shop") == f"{program}: --write-sample shop: is there already; name a new one\n"
+    (tmp_path / "file").touch()
+    assert write("file/shop") == f"{program}: --write-sample file/shop: Not a directory\n"
+
+
 def test_the_plan_of_the_page_is_the_one_that_its_rename_makes(tmp_path: Path) -> None:
     assert lsp(tmp_path, "--write-sample", "shop").returncode == 0
     [command] = [each for each in COMMANDS if "apply_edit" in each]

@@ -108,6 +108,12 @@ def test_the_version_is_one_line(tieline: Tieline) -> None:
             "hint: For example `tieline record -- npx some-server`\n",
         ),
         (
+            "replay session --http 99999",
+            2,
+            "error: Invalid value for '--http': Input should be less than or equal to 65535\n\n"
+            "hint: Run `tieline replay --help` for the options and an example\n",
+        ),
+        (
             "record --url example",
             3,
             "error: `--url` must begin with `http://`, `https://`, `ws://` or `wss://` and a host\n",

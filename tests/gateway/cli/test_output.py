@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from rich.cells import cell_len
 
-from gateway.cli.output import cut, grid, terminal_width, with_tail
+from gateway.cli.output import CliError, cut, grid, make_folder, terminal_width, with_tail
 
 ROWS = [
     {"seq": "1", "lane": "", "bytes": "279", "what": "tools/call list_databases"},
@@ -58,3 +60,12 @@ def test_a_pipe_has_no_width(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     del capfd
     monkeypatch.setenv("COLUMNS", "40")
     assert terminal_width() is None
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    make_folder(tmp_path / "new" / "below")
+    assert (tmp_path / "new" / "below").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(CliError, match=r"`.*/file/x` cannot be made: Not a directory") as caught:
+        make_folder(tmp_path / "file" / "x")
+    assert caught.value.code == 3

@@ -114,6 +114,13 @@ def test_a_lock_file_that_was_edited_is_bad_input(config: Config, lock: Path) ->
     assert caught.value.code == 3
 
 
+def test_a_lock_file_that_cannot_be_written_is_one_sentence(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CliError, match="cannot be written: ") as caught:
+        accept_tools([DB], Accepted(), tmp_path / "file" / "tools.lock.json", json=True)
+    assert caught.value.code == 3
+
+
 def test_a_peer_that_is_not_configured_is_named(config: Config) -> None:
     with pytest.raises(CliError, match="there is no peer `bd`") as caught:
         offered(config, ["bd"])
