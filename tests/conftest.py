@@ -1,4 +1,4 @@
-"""How generated tests draw in all of the suite.
+"""How generated tests draw in all of the suite, and where the programs that tests start keep their bytecode.
 
 Owns that a run draws the same cases as the one before, so that what is green stays green until somebody changes
 something. `TIELINE_DRAWS=anew` looks for cases that nobody has seen.
@@ -7,9 +7,16 @@ something. `TIELINE_DRAWS=anew` looks for cases that nobody has seen.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    # Whoever sets this wants no `__pycache__` beside his modules. But each program that a test starts would compile all
+    # of its own anew, which takes longer than all else that it does: on a busy machine, a minute for some tests.
+    kept = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(kept))
 
 for name, same in (("same", True), ("anew", False)):
     settings.register_profile(
