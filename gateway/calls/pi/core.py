@@ -17,10 +17,11 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from gateway.calls import hook_words, translate
-from gateway.calls.pi import commands, content, events, to_pi, words
+from gateway.calls.pi import commands, events, logs, to_pi, words
 from gateway.calls.pi.core_calls import CoreCalls
 from gateway.calls.pi.errors import error, table
 from gateway.calls.pi.lists import LISTS, Lists
+from gateway.calls.pi.logs import NAME, Entry
 from gateway.calls.reading import read_member
 from gateway.hooks.points import POINTS
 from gateway.protocol import jsonrpc, mcp, pi
@@ -41,8 +42,6 @@ from gateway.protocol.pi_messages import (
     ToolCall,
 )
 
-NAME: Final = "tieline"
-"""What the one extension is called."""
 SCENARIO: Final = "live"
 REGISTER_NS: Final = 8_000_000_000
 """How long peers may take to be listed before the registration: a host waits 10 s for it. What is late, comes late."""
@@ -51,13 +50,6 @@ MOST_JUDGED: Final = 1024
 QUESTIONS: Final = frozenset(("tool_call", "slash_command"))
 LISTING: Final = ("registering", "loading", "running")
 """States in which lists that change are fetched."""
-_LEVELS: Final[dict[str, Literal["debug", "info", "warn", "error"]]] = {
-    "debug": "debug",
-    "info": "info",
-    "notice": "info",
-    "warning": "warn",
-}
-
 State: TypeAlias = Literal["greeting", "registering", "loading", "running", "closing", "closed"]
 """`registering`: peers are listed. `loading`: registered. `running`: from the core's `session_start` on."""
 
@@ -83,12 +75,6 @@ class _Open(msgspec.Struct):
     """The event that hooks are asked about, where it is one."""
     tool_call: str = ""
     """Of the event `tool_call`: the call that it is about."""
-
-
-class _LogParams(msgspec.Struct):
-    level: str = "info"
-    logger: str = NAME
-    data: Any = None
 
 
 class _Offers(msgspec.Struct):
@@ -389,7 +375,7 @@ class PiCore:
         method, params = envelope.method, bytes(envelope.params)
         if method == "notifications/progress":
             self._progressed(said, params)
-        elif method == "notifications/message":
+        elif method == logs.MESSAGE:
             self._logged(said, params)
         elif method == "notifications/cancelled":
             self._taken_back(said, envelope)
@@ -417,21 +403,9 @@ class PiCore:
             self._say(said, self._notice(), told)
 
     def _logged(self, said: Said, params: bytes) -> None:
-        try:
-            read = msgspec.json.decode(params, type=_LogParams)
-        except msgspec.DecodeError:
-            return
-        # An extension's own entry has its event and its words in there.
-        data = table(read.data)
-        event, words = data.pop("event", None), data.pop("message", None)
-        if not isinstance(event, str):
-            event, words, data = "mcp.log", read.data, {}
-        if not isinstance(words, str):
-            words = "" if words is None else content.as_text(words)
-        inner = data.get("data")
-        if isinstance(inner, dict) and len(data) == 1:
-            data = table(data["data"])
-        self._log(said, _LEVELS.get(read.level, "error"), event, words, data, read.logger)
+        entry = logs.entry_of(params)
+        if entry is not None:
+            self._log(said, entry)
 
     def _answered(self, said: Said, id_: int, envelope: Envelope) -> None:
         result, fault = bytes(envelope.result), None
@@ -546,7 +520,7 @@ class PiCore:
             said.to_gateway.append(answer)
         if known.id is None or self._is_open(known.id) or known.type not in (*QUESTIONS, ""):
             facts = {"reason": reason, "id": known.id, "type": known.type}
-            self._log(said, "warn", "pi.refused", why, facts)
+            self._log(said, Entry("warn", "pi.refused", why, facts))
             return
         self._refuse(said, known.id, reason, why)
 
@@ -555,30 +529,22 @@ class PiCore:
 
     def _log_dropped(self, said: Said, message: Message, reason: str) -> None:
         facts = {"reason": reason, "id": message.id, "type": message.type}
-        self._log(said, "warn", "pi.dropped", f"a `{message.type}` goes nowhere", facts)
+        self._log(said, Entry("warn", "pi.dropped", f"a `{message.type}` goes nowhere", facts))
 
-    def _log(
-        self,
-        said: Said,
-        level: Literal["debug", "info", "warn", "error"],
-        event: str,
-        message: str,
-        data: dict[str, Any],
-        who: str = NAME,
-    ) -> None:
+    def _log(self, said: Said, entry: Entry) -> None:
         if self.state not in ("running", "closing"):
             # Before `session_start` an extension may only register.
             return
-        entry = Log(
+        log = Log(
             schema="pi.ext.log.v1",
             ts=self._stamp(),
-            level=level,
-            event=event,
-            message=message,
-            correlation=LogCorrelation(extension_id=who, scenario_id=SCENARIO),
-            data=Raw(_encode(data)) if data else UNSET,
+            level=entry.level,
+            event=entry.event,
+            message=entry.message,
+            correlation=LogCorrelation(extension_id=entry.who, scenario_id=SCENARIO),
+            data=Raw(_encode(entry.data)) if entry.data else UNSET,
         )
-        self._say(said, self._notice(), entry)
+        self._say(said, self._notice(), log)
 
 
 def _data(body: EventHook) -> bytes:

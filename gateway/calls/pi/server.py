@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from gateway.calls.pi import events, host_words, to_mcp, to_pi, words
+from gateway.calls.pi import events, host_words, logs, to_mcp, to_pi, words
 from gateway.calls.pi.effects import (
     Abandoned,
     Asked,
@@ -36,14 +36,12 @@ from gateway.calls.pi.offer import Offer
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Id
-from gateway.protocol.pi_messages import EMPTY, HostCall, Log
+from gateway.protocol.pi_messages import EMPTY, HostCall
 
 FOREVER: Final = 1 << 62
 """Whoever asks in MCP has a deadline of its own, and cancels."""
 SLACK_NS: Final = 150_000_000_000
 """The gateway ends a host call in time by itself, and may ask a person first: this is for one that never does."""
-LEVELS: Final = {"debug": "debug", "info": "info", "warn": "warning", "error": "error"}
-"""Levels of the Pi log as MCP calls them."""
 
 Answer: TypeAlias = Callable[[Ended], bytes | Fault]
 
@@ -182,7 +180,7 @@ class PiServer:
         if self._fault is not None:
             self._refuse(said, id_, self._fault)
         elif method == "initialize":
-            self._greeting = id_, _version(bytes(envelope.params))
+            self._greeting = id_, to_mcp.version_of(bytes(envelope.params))
             self._greet(said)
         elif method in ("ping", "logging/setLevel"):
             said.to_gateway.append(jsonrpc.response(id_, b"{}"))
@@ -304,7 +302,7 @@ class PiServer:
                 case Updated():
                     self._updated(said, effect)
                 case Logged():
-                    said.to_gateway.append(_log(effect.log))
+                    said.to_gateway.append(logs.told(effect.log))
                 case Failed():
                     self._fault = said.fault = effect.fault
                     if self._greeting is not None:
@@ -312,9 +310,9 @@ class PiServer:
                         self._greeting = None
                         self._refuse(said, id_, effect.fault)
                 case Refused():
-                    said.to_gateway.append(_refused(effect))
+                    said.to_gateway.append(logs.refused(effect))
                 case Dropped():
-                    said.to_gateway.append(_dropped(effect))
+                    said.to_gateway.append(logs.dropped(effect))
                 case _:
                     self._host(said, effect)
         return said
@@ -386,44 +384,8 @@ def _hook_answer(ended: Ended) -> bytes:
     return hook_result(bytes(ended.output))
 
 
-def _log(log: Log) -> bytes:
-    data: dict[str, Any] = {"event": log.event, "message": log.message}
-    if log.data is not msgspec.UNSET and log.data != EMPTY:
-        data["data"] = log.data
-    params = {"level": LEVELS[log.level], "logger": log.correlation.extension_id, "data": data}
-    return jsonrpc.notification("notifications/message", _encode(params))
-
-
-def _refused(refused: Refused) -> bytes:
-    fault = refused.fault
-    facts = {"code": fault.code, "reason": fault.reason, "message": fault.message}
-    return _told("pi.refused", {**facts, "id": refused.id, "type": refused.type})
-
-
-def _dropped(dropped: Dropped) -> bytes:
-    facts = {"flag": dropped.flag, "reason": dropped.reason, "id": dropped.id, "type": dropped.type}
-    return _told("pi.dropped", facts)
-
-
-def _told(event: str, facts: dict[str, Any]) -> bytes:
-    """Return what became of a message as a log line, so that it is recorded where all else is."""
-    params = {"level": "warning", "logger": "tieline.pi", "data": {"event": event, **facts}}
-    return jsonrpc.notification("notifications/message", _encode(params))
-
-
 def _token(params: bytes) -> int | str | None:
     try:
         return mcp.read_params.decode(params).meta.token
     except msgspec.DecodeError:
         return None
-
-
-class _Greeting(msgspec.Struct):
-    version: str = msgspec.field(name="protocolVersion", default="")
-
-
-def _version(params: bytes) -> str:
-    try:
-        return mcp.version_of_legacy(msgspec.json.decode(params or b"{}", type=_Greeting).version)
-    except msgspec.DecodeError:
-        return mcp.LATEST_LEGACY

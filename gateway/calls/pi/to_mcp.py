@@ -53,6 +53,10 @@ class PiCommand(NamedTuple):
     context: Raw = EMPTY
 
 
+class _Greeting(msgspec.Struct):
+    version: str = msgspec.field(name="protocolVersion", default="")
+
+
 class _CallParams(msgspec.Struct):
     name: str
     arguments: Raw = EMPTY
@@ -67,6 +71,14 @@ class _PromptParams(msgspec.Struct):
 
 _call_params = msgspec.json.Decoder(_CallParams)
 _prompt_params = msgspec.json.Decoder(_PromptParams)
+
+
+def version_of(params: bytes) -> str:
+    """Return the version that an `initialize` with these params is answered with."""
+    try:
+        return mcp.version_of_legacy(msgspec.json.decode(params or b"{}", type=_Greeting).version)
+    except msgspec.DecodeError:
+        return mcp.LATEST_LEGACY
 
 
 def facts(offer: Offer, version: str = mcp.LATEST_LEGACY) -> bytes:
