@@ -2,7 +2,8 @@
 
 All contenders of a front run at once, on one processor, and are driven in turn by the same raw client, so that a busy
 moment strikes all. Installs each into an environment of its own, once; one that cannot be had is left out, and told.
-Writes what it found to `loadtest/peers/results.json`, from which `tieline bench --goals` reads the ratios.
+Writes what it found to `loadtest/peers/results.json`, from which `tieline bench --goals` reads the ratios; rows of
+others that lie there from earlier runs stay, each with its run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import datetime
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -64,20 +65,24 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     rss_mib: float
     """Of all its processes but the echo server."""
     start_ms: float
+    run: str = ""
+    """When the run began that it is from."""
 
 
 class Race(msgspec.Struct, kw_only=True):
-    """A whole run, or what there was of it."""
+    """A whole run, or what there was of it, and rows of earlier ones."""
 
     date: str
+    """When the last run began."""
     processor: str
     direct_us: dict[Front, float]
     rows: list[Row]
     ratios: dict[str, float]
     """How many times less Tieline adds than each."""
     missing: dict[str, str]
-    """Those that could not be measured, and why."""
+    """Those that the last run could not measure, and why."""
     is_complete: bool = False
+    """Whether the last run came to its end."""
 
 
 class _Running:
@@ -109,7 +114,7 @@ class _Running:
             self.side.client.redial()
             self.driven.burst(count, 64)
 
-    def row(self, direct: Timing) -> Row:
+    def row(self, direct: Timing, run: str) -> Row:
         """Its figures; the ratio to ours comes later."""
         timing = self.driven.timing()
         added = timing.p50_us - direct.p50_us
@@ -124,6 +129,7 @@ class _Running:
             calls_per_s=timing.calls_per_s,
             rss_mib=round(_memory(self.side.pid), 1),
             start_ms=round(self.side.start_ms, 1),
+            run=run,
         )
 
 
@@ -152,7 +158,7 @@ def run_front(front: Front, chosen: Sequence[Contender], rounds: int, race: Race
             if direct.rounds:
                 known = direct.timing()
                 race.direct_us[front] = known.p50_us
-                race.rows += _compared([each.row(known) for each in running if each.driven.rounds])
+                race.rows += _compared([each.row(known, race.date) for each in running if each.driven.rounds])
 
 
 def _start(sides: Sides, contender: Contender) -> Side:
@@ -184,6 +190,47 @@ def _compared(rows: Sequence[Row]) -> list[Row]:
     return [msgspec.structs.replace(row, times_ours=round(row.added_p50_us / ours, 2)) for row in rows]
 
 
+def left_by_earlier_runs(path: Path) -> Race | None:
+    """What lies where the results go; None where nothing does.
+
+    Raises:
+        ValueError: If it is something else than results.
+        OSError: If it cannot be read.
+    """
+    data = path.read_bytes() if path.is_file() else b""
+    if not data.strip():
+        return None
+    try:
+        found = msgspec.json.decode(data, type=Race)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        why = f"`{path}` holds something else than results of this command, and would be lost"
+        raise ValueError(f"{why}: {error}") from error
+    # Before rows said so, a file was one run.
+    found.rows = [msgspec.structs.replace(row, run=row.run or found.date) for row in found.rows]
+    return found
+
+
+def joined(race: Race, earlier: Race | None, names: Collection[str]) -> Race:
+    """A run with those rows of earlier ones that it has none of its own for, if they are of somebody in `names`.
+
+    Each row keeps the ratios of its run, whose Tieline was measured in the same minutes.
+    """
+    rows = {(row.front, row.name): row for row in earlier.rows if row.name in names} if earlier else {}
+    rows |= {(row.front, row.name): row for row in race.rows}
+    order = [*names]
+    kept = sorted(rows.values(), key=lambda row: order.index(row.name))
+    return msgspec.structs.replace(
+        race,
+        rows=kept,
+        direct_us={**(earlier.direct_us if earlier else {}), **race.direct_us},
+        ratios={
+            row.name: row.times_ours
+            for row in kept
+            if row.times_ours is not None and not row.name.startswith(OURS)
+        },
+    )
+
+
 def _memory(pid: int) -> float:
     """MiB of a process and of all below it, the echo server left out; without those that have ended meanwhile."""
     found = 0
@@ -210,12 +257,15 @@ def table(race: Race) -> str:
         parts.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
         for row in sorted(rows, key=lambda row: row.added_p50_us):
             times = "" if row.times_ours is None else f"{row.times_ours:.1f}"
+            when = "" if row.run == race.date else f" (run of {row.run[:16].replace('T', ' ')})"
             rate = f"{row.calls_per_s:,.0f}".replace(",", " ") if row.calls_per_s else ""
             parts.append(
-                f"| {row.label} | {cell(row.does)} | {row.added_p50_us:.0f} | {row.times_direct:.1f} "
+                f"| {row.label}{when} | {cell(row.does)} | {row.added_p50_us:.0f} | {row.times_direct:.1f} "
                 f"| {times} | {row.added_p99_us:.0f} | {rate} | {row.rss_mib:.0f} | {row.start_ms:.0f} |"
             )
         parts.append("")
+    if any(row.run != race.date for row in race.rows):
+        parts.append("What an earlier run has measured is compared with Tieline in that run.\n")
     parts += [f"Not measured: {name}: {cell(why)}" for name, why in race.missing.items()]
     return "\n".join(parts)
 
@@ -241,6 +291,7 @@ def main() -> int:
         parser.error(f"nobody is called `{wrong[0]}`; there are {', '.join(names)}")
     try:
         ensure_writable(options.results)
+        earlier = left_by_earlier_runs(options.results)
         if options.write is not None:
             ensure_writable(options.write)
             between(options.write, MARK)
@@ -258,13 +309,10 @@ def main() -> int:
     )
     console = Console(stderr=True)
     code = _run(chosen, [options.front] if options.front else list(FRONTS), options.rounds, race, console)
-    race.ratios = {
-        row.name: row.times_ours
-        for row in race.rows
-        if row.times_ours is not None and not row.name.startswith(OURS)
-    }
     if not race.rows:
+        console.print(f"{options.results} is as it was", highlight=False)
         return code
+    race = joined(race, earlier, names)
     options.results.write_bytes(msgspec.json.format(msgspec.json.encode(race), indent=1) + b"\n")
     print(table(race))
     console.print(f"kept in {options.results}", highlight=False)
@@ -293,7 +341,8 @@ def _run(
             for front in fronts:
                 run_front(front, [each for each in ready if each.front == front], rounds, race, progress)
     except KeyboardInterrupt:
-        console.print("interrupted: what had been measured by then is kept", style="yellow")
+        what = "what had been measured by then is kept" if race.rows else "by then nothing had been measured"
+        console.print(f"interrupted: {what}", style="yellow")
         return INTERRUPTED
     except BenchError as error:
         console.print(f"error: {error}", style="red", highlight=False)
