@@ -178,8 +178,7 @@ class QuickAppending(Appending):
                     size = chain.size
                     if size and size + done < BLOCK_BYTES:
                         # As `add_both`, without the call.
-                        chain.lines.append(data)
-                        chain.more += 1
+                        chain.lines += (data, b"")
                         chain.size = size + done
                     else:
                         chain.add_both(data, seq, at)

@@ -178,7 +178,7 @@ class Chain:
     off the path of a call.
     """
 
-    __slots__ = ("_hash", "_hashed", "due_at", "first", "lines", "more", "size")
+    __slots__ = ("_hash", "_hashed", "due_at", "first", "lines", "size")
 
     def __init__(self) -> None:
         self.resume(b"")
@@ -187,8 +187,7 @@ class Chain:
         """Begin the block that follows a block line."""
         self._hash = blake2b(block_line, digest_size=32)
         self.lines: list[bytes] = []
-        self.more = 0
-        """Of lines that were taken two at a time, one of each."""
+        """An element for each. Of two that were taken as one the first holds both, and the second nothing."""
         self._hashed = 0
         self.size = 0
         self.first = 0
@@ -199,7 +198,7 @@ class Chain:
     @property
     def frames(self) -> int:
         """Lines since the last block line."""
-        return self._hashed + len(self.lines) + self.more
+        return self._hashed + len(self.lines)
 
     def add(self, line: bytes, seq: int, at: int) -> None:
         """Take one line into the block."""
@@ -214,8 +213,7 @@ class Chain:
 
     def add_both(self, lines: bytes, seq: int, at: int) -> None:
         """Take two lines, given as one, into the block, the frame of the first being `seq`."""
-        self.lines.append(lines)
-        self.more += 1
+        self.lines += (lines, b"")
         size = self.size
         if not size:
             self.first = seq
@@ -252,8 +250,7 @@ class Chain:
     def digest(self) -> str:
         """Hex of the chain up to here."""
         self._hash.update(b"".join(self.lines))
-        self._hashed += len(self.lines) + self.more
-        self.more = 0
+        self._hashed += len(self.lines)
         self.lines.clear()
         return self._hash.hexdigest()
 
