@@ -70,6 +70,8 @@ class Core:
         self.send_line: Callable[[bytes], None] | None = getattr(link, "send_line", None)
         """Sends a message with its newline; None where the link has none. What comes of one holds none either."""
         self.hello = hello
+        self.is_pi = hello.dialect == "pi"
+        """Whether it speaks the Pi dialect, and so may use words that MCP does not have."""
         self.era: mcp.Era | None = None
         """None until its first request tells."""
         self.plain: mcp.Era | None = "modern" if hello.ephemeral else None
@@ -99,11 +101,6 @@ class Core:
         """How deep its messages may nest."""
         self.flat_bytes = FLAT * self.most_depth
         """A message no longer than that nests too deep by more lists alone than a short one has."""
-
-    @property
-    def is_pi(self) -> bool:
-        """Whether it speaks the Pi dialect, and so may use words that MCP does not have."""
-        return self.hello.dialect == "pi"
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""

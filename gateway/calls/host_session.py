@@ -66,8 +66,8 @@ class _Written(msgspec.Struct, eq=False):
     """What an extension was told with a call, and what that was made of, beside the conversation and the gateway's own
     terminal, which is there from the start or never. It tells nothing of lanes."""
 
-    core: Core
     capabilities: dict[str, Any]
+    """The core's."""
     registered: Registered | None
     tools: Mapping[str, object]
     head: bytes
@@ -136,7 +136,7 @@ class HostSession:
         known = self._written.get(peer)
         if (
             known is None
-            or known.core is not core
+            # Each core has its own, and another one after another greeting.
             or known.capabilities is not core.capabilities
             or known.registered is not peer.registered
             or known.tools is not session.catalog.tools.offered
@@ -157,7 +157,7 @@ class HostSession:
             if len(self._written) >= _MOST_WRITTEN:
                 self._written.clear()
             self._written[peer] = _Written(
-                core, core.capabilities, peer.registered, session.catalog.tools.offered, head, tail
+                core.capabilities, peer.registered, session.catalog.tools.offered, head, tail
             )
         return b'%b"now_ms":%d%b' % (head, now_ms, tail)
 

@@ -189,7 +189,11 @@ class Session:
                 and envelope.method == "tools/call"
                 and (
                     (self.is_straight and goes_straight(self, core, data, envelope))
-                    or (self.hooked is not None and self.hooked.goes_straight(core, data, envelope))
+                    or (
+                        self.hooked is not None
+                        and envelope.id.__class__ is int
+                        and self.hooked.goes_straight(core, data, envelope)
+                    )
                 )
             ):
                 return

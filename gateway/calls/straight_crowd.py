@@ -76,7 +76,7 @@ def _may_go(hooked: Hooked, core: Core) -> bool:
         and hooked.may_go_straight
         and not hooked.breaker.counts
         and core.plain == "legacy"
-        and core.hello.dialect != "pi"
+        and not core.is_pi
         and not exchange.is_draining
         and exchange.is_watching
         and hooked.session.tap.accepting

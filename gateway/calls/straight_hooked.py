@@ -36,11 +36,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -> bool:
-    """Send a plain call on, or ask the hooks that there are about it, and say whether that was done.
+    """Send a plain call on whose id is a number, or ask the hooks that there are about it, and say whether that was
+    done.
 
     Where not, nothing has been touched.
     """
-    id_: int = envelope.id  # pyright: ignore[reportAssignmentType] - looked at below
+    id_: int = envelope.id  # pyright: ignore[reportAssignmentType] - whoever calls this has looked
     calls = core.open
     session = hooked.session
     exchange = session.exchange
@@ -49,8 +50,7 @@ def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -
         not hooked.is_settled
         or not hooked.may_go_straight
         or core.plain != "legacy"
-        or core.hello.dialect == "pi"
-        or id_.__class__ is not int
+        or core.is_pi
         or id_ in calls
         or len(calls) + len(session.cores) > session.max_in_flight
         or exchange.is_draining
@@ -68,13 +68,15 @@ def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -
     # Who is asked about a call is told its name as the peer has it.
     if tool is None or tool.original != name or (called.meta and says_more(data)):
         return False
-    seat = session.seats[tool.peer]
-    peers = seat.peers
-    if len(peers) != 1 or seat.config.dialect == "pi":
-        return False
     # As `ready_at`, which is one call more.
-    peer = peers[0]
-    if peer.plain != "legacy" or peer.is_full or len(peer.pending) >= peer.limit:
+    peer = session.seats[tool.peer].one
+    if (
+        peer is None
+        or peer.config.dialect == "pi"
+        or peer.plain != "legacy"
+        or peer.is_full
+        or len(peer.pending) >= peer.limit
+    ):
         return False
     way = hooked.way
     if way is not None and way.asks(core, data, params, id_, name, called.arguments, peer):

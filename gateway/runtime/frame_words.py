@@ -30,7 +30,7 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
 
     def __init__(self, suspects: Callable[[bytes], bool]) -> None:
         super().__init__()
-        self._suspects = suspects
+        self.suspects = suspects
         self.forms: dict[tuple[str, ...], tuple[bytes, bytes, bool]] = {}
         """Whole frames of those words, what differs to be filled in: of a request, and of an answer; as `form` gives
         them. For itself, since a dict that has a class of ours is slower to be asked."""
@@ -47,7 +47,7 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
             tail += b',"name":' + encode(name)
         if flags:
             tail += b',"flags":' + encode(flags)
-        encoded = head, tail + BODY, not self._suspects(b"{" + head + tail + b"}")
+        encoded = head, tail + BODY, not self.suspects(b"{" + head + tail + b"}")
         if kind in _ONCE or method in _HANDSHAKE:
             return encoded
         if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
@@ -94,7 +94,7 @@ class Questions(dict[tuple[str, str, str, str], tuple[bytes, bytes, bool]]):
 
 class Decisions(dict["tuple[Form, str, str]", tuple[bytes, bytes, bool]]):
     """The same of the frame of an answer to such a question and of that of the decision, which has a body member or
-    none: by the form of the decision, extension and event."""
+    none: by the form of the decision, extension and event. The last says whether no word of either can be a secret."""
 
     def __init__(self, words: Words) -> None:
         super().__init__()
@@ -105,9 +105,11 @@ class Decisions(dict["tuple[Form, str, str]", tuple[bytes, bytes, bool]]):
         head, tail, is_harmless = self._words["response", asked, "peer>", "pi/event_hook", ""]
         answer = b'{"seq":%%d,"at":%%d,%b,"id":%%d,"re":%%d,"after":%%d%b%%b}' % (_fixed(head), _fixed(tail))
         head, tail, _ = self._words["hook", asked, "inside", "", event]
+        tail = tail[: -len(BODY)]
+        said = b'{%b%b,"x":%b0%b}' % (head, tail, form.head, form.tail)
+        is_harmless = is_harmless and not self._words.suspects(said)
         x = b'"x":%b%%d%b' % (_fixed(form.head), _fixed(form.tail))
-        tail = _fixed(tail[: -len(BODY)])
-        decision = b'{"seq":%%d,"at":%%d,%b,"re":%%d,"parent":%%d%b%%b,%b}' % (_fixed(head), tail, x)
+        decision = b'{"seq":%%d,"at":%%d,%b,"re":%%d,"parent":%%d%b%%b,%b}' % (_fixed(head), _fixed(tail), x)
         if len(self) >= MOST_WORDS:
             # Forms are made anew when hooks are others.
             self.clear()

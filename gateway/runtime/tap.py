@@ -333,7 +333,8 @@ class RecordingTap:
         first, second, is_harmless = self._decisions[form, peer, event]
         first %= (seq, at, id, re, after, body)
         second %= (seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
-        seen = b"%b\n%b" % (body if is_harmless else first, second)
+        # A decision without a patch says nothing but those words and numbers.
+        seen = body if is_harmless and not patch else b"%b\n%b" % (body if is_harmless else first, second)
         append = self._append_both
         if then is not None:
             return self._passing(first, second, seen, seq, at, judged, event, then)
@@ -399,7 +400,10 @@ class RecordingTap:
             first %= (seq, at, id_, re, after, body)
             second %= (seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
             frames += (first, second)
-            seen += (body if is_harmless else first, second)
+            if is_harmless and not patch:
+                seen.append(body)
+            else:
+                seen += (body if is_harmless else first, second)
             seq += 2
         return self._append_all(frames, seen, at)
 

@@ -119,6 +119,24 @@ def test_by_one_write_the_frames_are_what_they_are_one_by_one(
     ]
 
 
+@pytest.mark.parametrize(("owner", "secret"), [("guard-of-many", "guard-of-many"), ("guard", EVENT)])
+def test_a_decision_whose_words_are_a_secret_is_redacted_once_they_are_known_for_one(
+    owner: str, secret: str, tmp_path: Path
+) -> None:
+    for folder in ("one", "all"):
+        redactor = Redactor(b"k" * 32)
+        recorder = Recorder(tmp_path / folder, durability="os", redactor=redactor)
+        tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+        played(tap, b"{}", b"", owner, at_once=folder == "all")
+        redactor.know([secret])
+        played(tap, b"{}", b"", owner, at_once=folder == "all")
+        tap.end().close()
+    assert kept(tmp_path / "all") == kept(tmp_path / "one")
+    lines = (tmp_path / "all" / "frames.jsonl").read_bytes().splitlines()
+    hooks = [line for line in lines if b'"kind":"hook"' in line]
+    assert [secret.encode() in line for line in hooks] == [True, False]
+
+
 def test_what_is_plain_is_written_at_once_and_counts_as_looked_at(tmp_path: Path) -> None:
     writes: list[bytes] = []
 
