@@ -135,7 +135,9 @@ def _begin(environment: Any, runner: Any, **_: Any) -> None:
     if isinstance(runner, MasterRunner):
         runner.register_message(DRAINED, _worker_drained)
     command = options.told_command or shlex.join(["locust", *sys.argv[1:]])
-    environment.results = Results(Path(options.out), command, environment.crew.place.about)
+    environment.results = Results(
+        Path(options.out), command, environment.crew.place.about, calm_s=options.calm
+    )
     gevent.spawn(_tell, environment, runner)
     # Python would raise KeyboardInterrupt in whichever greenlet happens to run.
     on_interrupt(lambda: _interrupt(environment))

@@ -14,7 +14,7 @@ from html import escape
 import msgspec
 
 from loadtest.crowd.budgets import Verdict, number
-from loadtest.crowd.tally import SESSION, Entry, Tally, of
+from loadtest.crowd.tally import SESSION, Entry, Tally, lasting, of
 
 COLUMNS = ("calls", "failed", "calls_per_s", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms")
 TITLES = ("calls", "failed", "calls/s", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms")
@@ -59,6 +59,8 @@ class Outcome(msgspec.Struct):
     ticks: list[Tick] = []
     trouble: str = ""
     """Why the run did not go to its end."""
+    calm_s: float = 0.0
+    """How long no peer misbehaved at first."""
 
     @property
     def is_kept(self) -> bool:
@@ -82,21 +84,23 @@ def _many(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def rows(tally: Tally, seconds: float) -> list[tuple[str, str, dict[str, float]]]:
+def rows(tally: Tally, seconds: float, calm_s: float = 0.0) -> list[tuple[str, str, dict[str, float]]]:
     """Kind, name and figures of everything that was counted, and of each kind as a whole."""
     found: list[tuple[str, str, dict[str, float]]] = []
     for kind in tally.kinds:
         names = tally.entries[kind]
-        found += [(kind, name, of(names[name], seconds)) for name in sorted(names)]
+        found += [
+            (kind, name, of(names[name], lasting(kind, name, seconds, calm_s))) for name in sorted(names)
+        ]
         if len(names.keys() - {SESSION}) > 1:
-            found.append((kind, "all calls", of(tally.whole([kind]), seconds)))
+            found.append((kind, "all calls", of(tally.whole([kind]), lasting(kind, "", seconds, calm_s))))
     return found
 
 
-def as_csv(tally: Tally, seconds: float) -> str:
+def as_csv(tally: Tally, seconds: float, calm_s: float = 0.0) -> str:
     """The figures, a row a name."""
     columns = (*COLUMNS, "unanswered", "failed_share")
-    found = rows(tally, seconds)
+    found = rows(tally, seconds, calm_s)
     cells = [
         (kind, name, *_cells(figures.get(column) for column in columns)) for kind, name, figures in found
     ]
@@ -131,7 +135,7 @@ def _ranked(faults: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def as_text(outcome: Outcome) -> list[str]:
     """What a terminal shows at the end."""
-    found = rows(outcome.tally, outcome.seconds)
+    found = rows(outcome.tally, outcome.seconds, outcome.calm_s)
     wide = max((len(f"{kind}, {name}") for kind, name, _ in found), default=0)
     lines = [f"{'':{wide}} " + " ".join(f"{title:>9}" for title in TITLES)]
     for kind, name, figures in found:
@@ -217,7 +221,7 @@ def _figure_table(outcome: Outcome) -> str:
     head = "".join(f"<th>{title}" for title in TITLES)
     body = "".join(
         f"<tr><td>{escape(f'{kind}, {name}')}" + "".join(f"<td>{_cell(c, figures.get(c))}" for c in COLUMNS)
-        for kind, name, figures in rows(outcome.tally, outcome.seconds)
+        for kind, name, figures in rows(outcome.tally, outcome.seconds, outcome.calm_s)
     )
     return f"<table><tr><th>call{head}{body}</table>"
 

@@ -35,12 +35,13 @@ KEEP_S = 2.0
 class Results:
     """What one run has come to so far."""
 
-    def __init__(self, out: Path, command: str, about: str) -> None:
+    def __init__(self, out: Path, command: str, about: str, *, calm_s: float = 0.0) -> None:
         out.mkdir(parents=True, exist_ok=True)
         self.out = out
         self.trouble = ""
         self._command = command
         self._about = about
+        self._calm_s = calm_s
         self._tally = Tally()
         self._recent = Tally()
         self._ticks: list[Tick] = []
@@ -112,7 +113,7 @@ class Results:
 
     def figures(self) -> dict[str, float]:
         """What budgets are held against."""
-        return self._tally.figures(self.seconds)
+        return self._tally.figures(self.seconds, self._calm_s)
 
     def finish(self, verdicts: list[Verdict]) -> Outcome:
         """Write everything, and say how it went."""
@@ -125,8 +126,9 @@ class Results:
             verdicts=verdicts,
             ticks=self._ticks,
             trouble=self.trouble,
+            calm_s=self._calm_s,
         )
-        self._write("figures.csv", as_csv(self._tally, self.seconds))
+        self._write("figures.csv", as_csv(self._tally, self.seconds, self._calm_s))
         self._write("course.csv", course_csv(self._ticks))
         self._write("failures.csv", faults_csv(self._tally.faults))
         self._write(BEGUN, self._json(verdicts))
@@ -150,6 +152,7 @@ class Results:
         found = {
             "command": self._command,
             "seconds": self.seconds,
+            "calm_s": self._calm_s,
             "users": self._users,
             "trouble": self.trouble,
             "figures": self.figures(),

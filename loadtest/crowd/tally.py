@@ -99,12 +99,15 @@ class Tally(msgspec.Struct):
                     total.merge(entry)
         return total
 
-    def figures(self, seconds: float) -> dict[str, float]:
-        """What budgets name, as `KIND.FIGURE`: counts, shares of 1, calls a second, milliseconds, ratios."""
+    def figures(self, seconds: float, calm_s: float = 0.0) -> dict[str, float]:
+        """What budgets name, as `KIND.FIGURE`: counts, shares of 1, calls a second, milliseconds, ratios.
+
+        `calm_s` is how long no peer misbehaves at first, in a run of so many seconds.
+        """
         found: dict[str, float] = {}
         for kind in self.kinds:
             calls, opened = self.whole([kind]), self.whole([kind], sessions=True)
-            figures = of(calls, seconds)
+            figures = of(calls, lasting(kind, "", seconds, calm_s))
             tried = calls.took.count + opened.took.count
             figures["failed"] = float(calls.failed + opened.failed)
             figures["failed_share"] = (calls.failed + opened.failed) / tried
@@ -128,8 +131,17 @@ class Tally(msgspec.Struct):
         return pairs
 
 
+def lasting(kind: str, name: str, seconds: float, calm_s: float) -> float:
+    """How long calls of that name were made, in a run of so many seconds: some in one part of it alone."""
+    calm_s = min(calm_s, seconds)
+    part = name.rpartition(", ")[2]
+    if part == CALM:
+        return calm_s
+    return seconds - calm_s if part == CHAOS or (kind == "chaos" and name != SESSION) else seconds
+
+
 def of(entry: Entry, seconds: float) -> dict[str, float]:
-    """The figures of one entry, in a run of so many seconds."""
+    """The figures of one entry, whose calls were made in so many seconds."""
     count = entry.took.count
     found = {
         "calls": float(count),

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from loadtest.crowd.budgets import Budget, judge
-from loadtest.crowd.report import Outcome, Tick, as_csv, as_html, as_text, course_csv, faults_csv
+from loadtest.crowd.report import Outcome, Tick, as_csv, as_html, as_text, course_csv, faults_csv, rows
 from loadtest.crowd.script import ScriptError, parse
 from loadtest.crowd.tally import FAULTS_KEPT, SESSION, Tally
 
@@ -50,6 +50,29 @@ def test_a_bystander_is_compared_with_itself_before_the_trouble() -> None:
     figures = counted().figures(2.0)
 
     assert figures["bystander.same_agent_p95_ratio"] == pytest.approx(3, rel=0.02)
+
+
+def test_calls_of_a_part_of_the_run_are_divided_by_that_part() -> None:
+    """Of ten seconds, two were calm, and nothing was asked of bad peers in these."""
+    tally = Tally()
+    for name, count in (("same agent, calm", 40), ("same agent, chaos", 160), (SESSION, 3)):
+        for _ in range(count):
+            tally.add("bystander", name, 1000)
+    for _ in range(16):
+        tally.add("chaos", "stall", 500_000)
+    tally.add("chaos", SESSION, 1000)
+
+    assert {(kind, name): figures["calls_per_s"] for kind, name, figures in rows(tally, 10.0, 2.0)} == {
+        ("bystander", "same agent, calm"): 20,
+        ("bystander", "same agent, chaos"): 20,
+        ("bystander", SESSION): 0.3,
+        ("bystander", "all calls"): 20,
+        ("chaos", "stall"): 2,
+        ("chaos", SESSION): 0.1,
+    }
+    figures = tally.figures(10.0, 2.0)
+    assert (figures["bystander.calls_per_s"], figures["chaos.calls_per_s"]) == (20, 2)
+    assert tally.figures(1.0, 2.0)["chaos.calls_per_s"] == 0, "nothing but the calm had come"
 
 
 def test_what_processes_counted_is_one_sum() -> None:
@@ -114,16 +137,16 @@ def test_a_run_that_was_broken_off_says_so_whatever_its_figures() -> None:
 
 def test_the_tables_can_be_read_by_programs() -> None:
     tally = counted()
-    rows = list(csv.DictReader(io.StringIO(as_csv(tally, 2.0))))
+    lines = list(csv.DictReader(io.StringIO(as_csv(tally, 2.0))))
 
-    assert [(row["kind"], row["name"]) for row in rows] == [
+    assert [(row["kind"], row["name"]) for row in lines] == [
         ("bystander", "same agent, calm"),
         ("bystander", "same agent, chaos"),
         ("bystander", "all calls"),
         ("scripted", SESSION),
         ("scripted", "tools/call echo"),
     ]
-    assert float(rows[-1]["p50_ms"]) == pytest.approx(1.5, rel=0.02)
+    assert float(lines[-1]["p50_ms"]) == pytest.approx(1.5, rel=0.02)
     assert course_csv(outcome().ticks).splitlines()[1] == "0,4,50,0,1,2"
     assert faults_csv({"a, b": 1, "c": 3}) == 'count,why\n3,c\n1,"a, b"\n'
 
