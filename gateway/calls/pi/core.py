@@ -10,18 +10,18 @@ calls, and what is to be said to either side goes out in order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
 
 from gateway.calls import hook_words, translate
 from gateway.calls.pi import commands, events, logs, to_pi, words
 from gateway.calls.pi.core_calls import CoreCalls
+from gateway.calls.pi.core_questions import CoreQuestion, CoreQuestions
+from gateway.calls.pi.core_said import SCENARIO, Numbers, Said
 from gateway.calls.pi.errors import error, table
-from gateway.calls.pi.lists import LISTS, Lists
 from gateway.calls.pi.logs import NAME, Entry
+from gateway.calls.pi.registration import Registration
 from gateway.calls.reading import read_member
 from gateway.hooks.points import POINTS
 from gateway.protocol import jsonrpc, mcp, pi
@@ -35,18 +35,13 @@ from gateway.protocol.pi_messages import (
     HostCall,
     HostResult,
     Log,
-    LogCorrelation,
-    Payload,
     Register,
     SlashCommand,
     ToolCall,
 )
 
-SCENARIO: Final = "live"
 REGISTER_NS: Final = 8_000_000_000
 """How long peers may take to be listed before the registration: a host waits 10 s for it. What is late, comes late."""
-MOST_JUDGED: Final = 1024
-"""Calls that hooks were asked about and that have not been made."""
 QUESTIONS: Final = frozenset(("tool_call", "slash_command"))
 LISTING: Final = ("registering", "loading", "running")
 """States in which lists that change are fetched."""
@@ -54,40 +49,6 @@ State: TypeAlias = Literal["greeting", "registering", "loading", "running", "clo
 """`registering`: peers are listed. `loading`: registered. `running`: from the core's `session_start` on."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Said(msgspec.Struct):
-    """What is to be said now, to either side in order."""
-
-    to_gateway: list[bytes] = msgspec.field(default_factory=list[bytes])
-    to_core: list[bytes] = msgspec.field(default_factory=list[bytes])
-    is_over: bool = False
-    """Whether the connection is of no use any more, and is to be closed."""
-
-
-class _Open(msgspec.Struct):
-    """A question of the core: the id of its message, and its key, by which it is cancelled and told of."""
-
-    id: str
-    key: str
-    is_tool: bool
-    event: str = ""
-    """The event that hooks are asked about, where it is one."""
-    tool_call: str = ""
-    """Of the event `tool_call`: the call that it is about."""
-
-
-class _Offers(msgspec.Struct):
-    event_hooks: list[str] = msgspec.field(default_factory=list[str])
-    shortcuts: list[Raw] = msgspec.field(default_factory=list[Raw])
-    flags: list[Raw] = msgspec.field(default_factory=list[Raw])
-    message_renderers: list[Raw] = msgspec.field(default_factory=list[Raw])
-    tool_renderers: list[Raw] = msgspec.field(default_factory=list[Raw])
-    providers: list[Raw] = msgspec.field(default_factory=list[Raw])
-
-    def more(self) -> dict[str, list[Raw]]:
-        """What a registration holds of it beside the hooks."""
-        return {name: found for name in self.__struct_fields__[1:] if (found := getattr(self, name))}
 
 
 class _Token(msgspec.Struct):
@@ -107,26 +68,15 @@ class PiCore:
         most_depth: int = pi.MAX_DEPTH,
     ) -> None:
         self.state: State = "greeting"
-        self.version = version
         self.most_bytes = most_bytes
         self.most_depth = most_depth
         self._stamp = stamp
         self._deadline: int | None = now + REGISTER_NS
-        self._lists = Lists()
-        self._registered: bytes = b""
-        self._open: dict[int, _Open] = {}
-        self._keys: dict[str, int] = {}
+        self._registration = Registration(version)
+        self._questions = CoreQuestions()
         self._calls = CoreCalls()
-        self._last = 0
-        self._notices = 0
+        self._numbers = Numbers()
         self._greeting = 0
-        self._asked_for_offers: int | None = None
-        self._hooks: list[str] | None = None
-        """The events that peers have hooks for; None until that is known."""
-        self._more: dict[str, list[Raw]] = {}
-        """Shortcuts, flags, renderers and providers of peers."""
-        self._judged: dict[str, None] = {}
-        """Calls that hooks have let pass, by their ids."""
 
     @property
     def next_deadline(self) -> int | None:
@@ -140,13 +90,13 @@ class PiCore:
             "capabilities": {},
             "clientInfo": {"name": "pi-core", "version": "1.0"},
         }
-        said = Said()
-        self._greeting = self._request(said, "initialize", _encode(params))
+        said = Said(self._numbers)
+        self._greeting = said.request("initialize", _encode(params))
         return said
 
     def expired(self, now: int) -> Said:
         """Register with what is known when the lists take too long."""
-        said = Said()
+        said = Said(self._numbers)
         if self._deadline is not None and now >= self._deadline:
             self._deadline = None
             if self.state == "registering":
@@ -155,14 +105,14 @@ class PiCore:
 
     def shut_down(self) -> Said:
         """The gateway closes the connection: whoever waits still gets the one result."""
-        said = Said()
+        said = Said(self._numbers)
         if self.state != "closed":
             self.state, self._deadline = "closed", None
             fault = Fault(
                 code="io", message="the gateway has closed the session", reason="closed", outcome="unknown"
             )
-            for id_ in list(self._open):
-                self._fail(said, self._ended(id_), fault)
+            for id_ in list(self._questions.open):
+                self._fail(said, id_, fault)
         return said
 
     def closed(self) -> None:
@@ -173,7 +123,7 @@ class PiCore:
 
     def from_core(self, data: bytes) -> Said:
         """Take one message of the core."""
-        said = Said()
+        said = Said(self._numbers)
         if self.state == "closed":
             return said
         if len(data) > self.most_bytes:
@@ -193,52 +143,43 @@ class PiCore:
         elif isinstance(body, HostResult):
             self._host_result(said, message, body)
         elif isinstance(body, Register | HostCall):
-            why = f"a host does not send `{message.type}`"
-            self._refuse(said, message.id, "wrong_direction", why)
+            said.refuse(message.id, "wrong_direction", f"a host does not send `{message.type}`")
         elif not isinstance(body, Log):
             self._log_dropped(said, message, "no_open_call")
         return said
 
     def too_long(self, head: bytes, size: int) -> Said:
         """A message of the core was longer than allowed, and skipped; `head` is how it began."""
-        said = Said()
+        said = Said(self._numbers)
         why = f"a message of {size} bytes, where {self.most_bytes} are allowed"
         self._refuse_damaged(said, pi.salvage(head), "message_too_large", why)
         return said
 
     def _asked(self, said: Said, message: Message, body: ToolCall | SlashCommand) -> None:
         key = body.call_id if isinstance(body, ToolCall) else message.id
-        if self._is_open(message.id):
+        if self._questions.is_open(message.id):
             # An answer under this id would pass for the other question's.
             self._log_dropped(said, message, "id_in_use")
             return
-        if key in self._keys:
-            self._refuse(
-                said, message.id, "call_id_in_use", f"there is a call {key[:64]!r} that has not ended"
-            )
+        if self._questions.request_of(key) is not None:
+            said.refuse(message.id, "call_id_in_use", f"there is a call {key[:64]!r} that has not ended")
             return
-        one = _Open(message.id, key, isinstance(body, ToolCall))
+        one = CoreQuestion(message.id, key, isinstance(body, ToolCall))
         if self.state != "running":
-            self._fail(said, one, self._not_running())
+            said.say(one.id, one.failed(self._not_running()))
             return
         if isinstance(body, ToolCall):
-            more: dict[str, Any] = {"progressToken": self._last + 1}
-            if body.call_id in self._judged:
-                del self._judged[body.call_id]
+            more: dict[str, Any] = {"progressToken": self._numbers.requests + 1}
+            if self._questions.was_judged(body.call_id):
                 more[hook_words.META_JUDGED] = True
-            id_ = self._request(said, "tools/call", translate.stamp_meta(to_pi.call_params(body), more))
+            id_ = said.request("tools/call", translate.stamp_meta(to_pi.call_params(body), more))
         else:
-            params = commands.prompt_params(body, self._lists.arguments.get(body.name, []))
+            params = commands.prompt_params(body, self._registration.arguments_of(body.name))
             if isinstance(params, Fault):
-                self._fail(said, one, params)
+                said.say(one.id, one.failed(params))
                 return
-            id_ = self._request(said, "prompts/get", params)
-        self._open[id_] = one
-        self._keys[key] = id_
-
-    def _is_open(self, id_: str) -> bool:
-        """Whether a question of the core's under this id waits for its answer."""
-        return any(one.id == id_ for one in self._open.values())
+            id_ = said.request("prompts/get", params)
+        self._questions.begin(id_, one)
 
     def _not_running(self) -> Fault:
         if self.state == "closing":
@@ -260,50 +201,47 @@ class PiCore:
             self._cancels(said, message, body)
         elif self.state == "running" and body.event in POINTS:
             self._hooked(said, message, body)
-        elif self.state == "running" and body.event == events.SHORTCUT:
-            self._tells(said, body)
-            if _wants_answer(body):
-                self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
-        elif _wants_answer(body):
-            # Nobody has a hook for it, so there is no opinion.
-            self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
+        else:
+            if self.state == "running" and body.event == events.SHORTCUT:
+                self._tells(said, body)
+            if events.wants_answer(body):
+                # Nobody has a hook for it, so there is no opinion.
+                said.say(message.id, EventHook(event=body.event, data=EMPTY))
 
     def _hooked(self, said: Said, message: Message, body: EventHook) -> None:
         """An event that peers may have hooks for."""
-        if not _wants_answer(body):
+        if not events.wants_answer(body):
             self._tells(said, body)
             return
-        if not POINTS[body.event].is_asked or body.event not in (self._hooks or ()):
+        if not POINTS[body.event].is_asked or body.event not in (self._registration.hooks or ()):
             self._tells(said, body)
-            self._say(said, message.id, EventHook(event=body.event, data=EMPTY))
+            said.say(message.id, EventHook(event=body.event, data=EMPTY))
             return
-        if message.id in self._keys or self._is_open(message.id):
+        if self._questions.request_of(message.id) is not None or self._questions.is_open(message.id):
             self._log_dropped(said, message, "id_in_use")
             return
-        data = _data(body)
+        data = events.data_of(body)
         about = table(msgspec.json.decode(data)).get("toolCallId") if body.event == "tool_call" else None
-        id_ = self._request(said, words.EVENT_HOOK, hook_words.event_params(body.event, data))
         told = about if isinstance(about, str) else ""
-        self._open[id_] = _Open(message.id, message.id, is_tool=False, event=body.event, tool_call=told)
-        self._keys[message.id] = id_
+        one = CoreQuestion(message.id, message.id, is_tool=False, event=body.event, tool_call=told)
+        self._questions.begin(said.request(words.EVENT_HOOK, hook_words.event_params(body.event, data)), one)
 
     def _tells(self, said: Said, body: EventHook) -> None:
-        params = hook_words.event_params(body.event, _data(body))
-        said.to_gateway.append(jsonrpc.notification(words.EVENT, params))
+        said.notify(words.EVENT, hook_words.event_params(body.event, events.data_of(body)))
 
     def _cancels(self, said: Said, message: Message, body: EventHook) -> None:
         cancel = events.read_cancel(body)
         if isinstance(cancel, str):
-            self._refuse(said, message.id, "malformed", cancel)
+            said.refuse(message.id, "malformed", cancel)
             return
-        id_ = self._keys.get(cancel.call_id)
+        id_ = self._questions.request_of(cancel.call_id)
         if id_ is None:
             return
         params = {"requestId": id_, "reason": "cancelled by the core"}
-        said.to_gateway.append(jsonrpc.notification("notifications/cancelled", _encode(params)))
+        said.notify("notifications/cancelled", _encode(params))
         # In MCP what was cancelled gets no answer; here it still has its one end.
         fault = Fault(code="io", message="cancelled by the core", reason="cancelled", outcome="unknown")
-        self._fail(said, self._ended(id_), fault)
+        self._fail(said, id_, fault)
 
     def _host_result(self, said: Said, message: Message, body: HostResult) -> None:
         taken = self._calls.result(message.id, body)
@@ -325,7 +263,7 @@ class PiCore:
 
     def from_gateway(self, data: bytes) -> Said:
         """Take one message that is meant for an MCP client."""
-        said = Said()
+        said = Said(self._numbers)
         try:
             envelope = jsonrpc.read(data)
             kind = jsonrpc.kind_of(envelope)
@@ -376,13 +314,14 @@ class PiCore:
         if method == "notifications/progress":
             self._progressed(said, params)
         elif method == logs.MESSAGE:
-            self._logged(said, params)
+            if (entry := logs.entry_of(params)) is not None:
+                self._log(said, entry)
         elif method == "notifications/cancelled":
             self._taken_back(said, envelope)
-        elif method == words.OFFERS_CHANGED:
-            self._ask_for_offers(said)
+        elif method == words.OFFERS_CHANGED and self.state in LISTING:
+            self._registration.ask_for_offers(said.request)
         elif method.endswith("/list_changed") and self.state in LISTING:
-            self._fetch(said, method.split("/")[1])
+            self._registration.ask_for_list(method.split("/")[1], said.request)
 
     def _taken_back(self, said: Said, envelope: Envelope) -> None:
         """The gateway needs no answer any more to what it asked of the core."""
@@ -390,22 +329,17 @@ class PiCore:
         key = self._calls.take_back(id_) if id_ is not None else None
         if key is not None and self.state == "running":
             data = events.without_answer(events.cancel_data(key))
-            self._say(said, self._notice(), EventHook(event=events.CANCEL, data=data))
+            said.notice(EventHook(event=events.CANCEL, data=data))
 
     def _progressed(self, said: Said, params: bytes) -> None:
         try:
             token = msgspec.json.decode(params, type=_Token).token
         except msgspec.DecodeError:
             return
-        one = self._open.get(token) if isinstance(token, int) else None
+        one = self._questions.open.get(token) if isinstance(token, int) else None
         if one is not None and one.is_tool:
             told = to_pi.update(one.key, params, ts=self._stamp(), extension_id=NAME, scenario_id=SCENARIO)
-            self._say(said, self._notice(), told)
-
-    def _logged(self, said: Said, params: bytes) -> None:
-        entry = logs.entry_of(params)
-        if entry is not None:
-            self._log(said, entry)
+            said.notice(told)
 
     def _answered(self, said: Said, id_: int, envelope: Envelope) -> None:
         result, fault = bytes(envelope.result), None
@@ -413,152 +347,54 @@ class PiCore:
             fault = to_pi.fault_of(bytes(envelope.error))
         if id_ == self._greeting:
             self._greeted(said, fault)
-        elif id_ == self._asked_for_offers:
-            self._asked_for_offers = None
-            offers = _offers(result)
-            self._hooks, self._more = offers.event_hooks, offers.more()
-            if self._lists.are_known:
-                self._register(said)
-        elif id_ in self._open:
-            self._end(said, self._ended(id_), result, fault)
-        elif self._lists.page(id_, result if fault is None else b"{}", partial(self._request, said)) and (
-            self._hooks is not None
-        ):
+        elif id_ in self._questions.open:
+            one = self._questions.end(id_)
+            said.say(one.id, self._questions.answer(one, result) if fault is None else one.failed(fault))
+        elif self._registration.answered(id_, result if fault is None else b"{}", said.request):
             self._register(said)
 
     def _greeted(self, said: Said, fault: Fault | None) -> None:
         if self.state != "greeting":
             return
         if fault is not None:
-            self._say(said, self._notice(), error(fault))
+            said.notice(error(fault))
             self.state, self._deadline, said.is_over = "closed", None, True
             return
         self.state = "registering"
-        said.to_gateway.append(jsonrpc.notification("notifications/initialized"))
-        self._request(said, "logging/setLevel", b'{"level":"info"}')
-        self._ask_for_offers(said)
-        for name in LISTS:
-            self._fetch(said, name)
-
-    def _ask_for_offers(self, said: Said) -> None:
-        if self.state in LISTING:
-            self._asked_for_offers = self._request(said, words.OFFERS, b"{}")
-
-    def _decide(self, said: Said, one: _Open, result: bytes) -> None:
-        """Give the core what hooks have decided."""
-        answer = bytes(hook_words.read_answered.decode(result).result) or b"{}"
-        blocks = table(msgspec.json.decode(answer)).get("block") is True
-        if one.tool_call and not blocks:
-            if len(self._judged) >= MOST_JUDGED:
-                del self._judged[next(iter(self._judged))]
-            self._judged[one.tool_call] = None
-        data = Raw(hook_words.answer_result(answer))
-        self._say(said, one.id, EventHook(event=one.event, data=data))
-
-    def _end(self, said: Said, one: _Open, result: bytes, fault: Fault | None) -> None:
-        if fault is None:
-            try:
-                if one.event:
-                    self._decide(said, one, result)
-                elif one.is_tool:
-                    self._say(said, one.id, to_pi.tool_result(one.key, result))
-                else:
-                    self._say(said, one.id, commands.command_result(result))
-                return
-            except msgspec.DecodeError as bad:
-                why = f"the result cannot be read: {bad}"
-                fault = Fault(code="io", message=why, reason="bad_result", outcome="completed")
-        self._fail(said, one, fault)
-
-    def _fetch(self, said: Said, name: str) -> None:
-        self._lists.fetch(name, partial(self._request, said))
+        said.notify("notifications/initialized")
+        said.request("logging/setLevel", b'{"level":"info"}')
+        self._registration.ask(said.request)
 
     def _register(self, said: Said) -> None:
         if self.state not in LISTING:
             return
         if self.state == "registering":
             self.state, self._deadline = "loading", None
-        told = self._lists.offer(NAME, self.version, self._hooks or [], self._more)
-        if told != self._registered:
-            self._registered = told
-            self._notices += 1
-            said.to_core.append(pi.raw(f"r{self._notices}", "register", told))
+        if (told := self._registration.news()) is not None:
+            said.register(told)
 
-    # What is sent.
+    def _fail(self, said: Said, request: int, fault: Fault) -> None:
+        """End a question that its peer does not answer."""
+        one = self._questions.end(request)
+        said.say(one.id, one.failed(fault))
 
-    def _request(self, said: Said, method: str, params: bytes) -> int:
-        self._last += 1
-        said.to_gateway.append(jsonrpc.request(self._last, method, params))
-        return self._last
-
-    def _notice(self) -> str:
-        self._notices += 1
-        return f"n{self._notices}"
-
-    def _say(self, said: Said, id_: str, body: Payload) -> None:
-        said.to_core.append(pi.write(id_, body))
-
-    def _ended(self, id_: int) -> _Open:
-        one = self._open.pop(id_)
-        del self._keys[one.key]
-        return one
-
-    def _fail(self, said: Said, one: _Open, fault: Fault) -> None:
-        if one.event:
-            # Where a hook could have said no, nobody has said yes.
-            blocks = {"result": {"block": True, "reason": fault.message}}
-            data = Raw(_encode(blocks)) if POINTS[one.event].on_fault == "closed" else EMPTY
-            self._say(said, one.id, EventHook(event=one.event, data=data))
-            return
-        self._say(
-            said, one.id, to_pi.failed(one.key, fault) if one.is_tool else commands.failed_command(fault)
-        )
+    # What is against the rules.
 
     def _refuse_damaged(self, said: Said, known: Salvaged, reason: str, why: str) -> None:
         answer = self._calls.damaged(known.id, why) if known.type in ("host_result", "") else None
         if answer is not None:
             said.to_gateway.append(answer)
-        if known.id is None or self._is_open(known.id) or known.type not in (*QUESTIONS, ""):
+        if known.id is None or self._questions.is_open(known.id) or known.type not in (*QUESTIONS, ""):
             facts = {"reason": reason, "id": known.id, "type": known.type}
             self._log(said, Entry("warn", "pi.refused", why, facts))
             return
-        self._refuse(said, known.id, reason, why)
-
-    def _refuse(self, said: Said, id_: str, reason: str, why: str) -> None:
-        self._say(said, id_, error(Fault(code="invalid_request", message=why, reason=reason)))
+        said.refuse(known.id, reason, why)
 
     def _log_dropped(self, said: Said, message: Message, reason: str) -> None:
         facts = {"reason": reason, "id": message.id, "type": message.type}
         self._log(said, Entry("warn", "pi.dropped", f"a `{message.type}` goes nowhere", facts))
 
     def _log(self, said: Said, entry: Entry) -> None:
-        if self.state not in ("running", "closing"):
-            # Before `session_start` an extension may only register.
-            return
-        log = Log(
-            schema="pi.ext.log.v1",
-            ts=self._stamp(),
-            level=entry.level,
-            event=entry.event,
-            message=entry.message,
-            correlation=LogCorrelation(extension_id=entry.who, scenario_id=SCENARIO),
-            data=Raw(_encode(entry.data)) if entry.data else UNSET,
-        )
-        self._say(said, self._notice(), log)
-
-
-def _data(body: EventHook) -> bytes:
-    return b"{}" if isinstance(body.data, UnsetType) else bytes(body.data)
-
-
-def _offers(result: bytes) -> _Offers:
-    try:
-        return msgspec.json.decode(result, type=_Offers)
-    except msgspec.DecodeError:
-        return _Offers()
-
-
-def _wants_answer(body: EventHook) -> bool:
-    if isinstance(body.data, UnsetType):
-        return True
-    return table(msgspec.json.decode(body.data)).get("reply") is not False
+        # Before `session_start` an extension may only register.
+        if self.state in ("running", "closing"):
+            said.log(entry, self._stamp())

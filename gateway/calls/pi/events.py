@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from gateway.calls.pi.errors import table
 from gateway.protocol.errors import Fault
 from gateway.protocol.pi_messages import EMPTY, EventHook, Natural
 
@@ -98,3 +99,15 @@ def without_answer(data: Raw) -> Raw:
 def cancel_data(call_id: str) -> Raw:
     """Return the data of a cancellation of one call."""
     return Raw(_encode({"call_id": call_id}))
+
+
+def data_of(body: EventHook) -> bytes:
+    """Return an event's data, an object."""
+    return b"{}" if isinstance(body.data, UnsetType) else bytes(body.data)
+
+
+def wants_answer(body: EventHook) -> bool:
+    """Whether whoever sends an event waits for what becomes of it."""
+    if isinstance(body.data, UnsetType):
+        return True
+    return table(msgspec.json.decode(body.data)).get("reply") is not False
