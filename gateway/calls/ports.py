@@ -82,6 +82,14 @@ class Tap(Protocol):
         what every call pays for, twice. `read` is what was read of a long message, so that it is not read again."""
         ...
 
+    def called(self, body: bytes, peer: str, id: Id, after: int | None, name: str) -> int:  # noqa: A002
+        """As `plain`, for a `tools/call` that holds no newline and is no long message."""
+        ...
+
+    def answered(self, body: bytes, peer: str, id: Id, re: int, after: int | None) -> int:  # noqa: A002
+        """As `called`, for the result of the call that the frame `re` records."""
+        ...
+
     def together(
         self, kind: str, way: str, after: int | None, method: str,
         rows: Sequence[tuple[str, bytes, int, int | None, str]],

@@ -78,9 +78,14 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     peer = seat.one
     if peer is None or peer.plain != era or peer.is_full or len(peer.pending) >= peer.limit:
         return False
-    seq = tap.plain(
-        "request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name, long
-    )  # fmt: skip
+    is_short = long is None and (core.send_line is not None or NEWLINE not in data)
+    seq = (
+        tap.called(data, peer.name, id_, core.delivered, name)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
+        if is_short
+        else tap.plain(
+            "request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name, long
+        )
+    )
     ours = peer.last_id + 1
     call = Call(
         session, "tools/call", params, core, id_, name, seq, None, peer, ours,  # pyright: ignore[reportArgumentType]
@@ -97,11 +102,11 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     peer.calls += 1
     peer.delivered = seq
     send_line = peer.send_line
-    if send_line is None or core.send_line is None or long is not None:
+    if is_short and send_line is not None:
+        send_line(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, params))
+    else:
         is_line = core.send_line is not None
         _send(peer.link, ours, params, data if long is not None else b"", is_line=is_line)  # pyright: ignore[reportArgumentType] - a plain peer has one
-    else:
-        send_line(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, params))
     return True
 
 
@@ -333,26 +338,35 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     del pending[id_]  # pyright: ignore[reportArgumentType]
     peer.damage.in_a_row = 0
     tap = session.tap
-    is_long = envelope.__class__ is LongAnswer
-    seq = tap.plain(
-        "response", "peer>", data, peer.name, id_, call.seq, peer.delivered, "tools/call", "",
-        envelope if is_long else None,  # pyright: ignore[reportArgumentType] - a `LongAnswer`
-    )  # fmt: skip
+    is_short = envelope.__class__ is not LongAnswer and (peer.send_line is not None or NEWLINE not in data)
+    seq = (
+        tap.answered(data, peer.name, id_, call.seq, peer.delivered)  # pyright: ignore[reportArgumentType] - it is a key
+        if is_short
+        else _record_any(peer, call, data, envelope)
+    )
     if seq < 0 and tap.must_keep:
         session.answered(call, Reply(fault=unkept(peer.name)))
         return True
     del calls[core_id]  # pyright: ignore[reportArgumentType] - it is a number
     core.delivered = seq
     send_line = core.send_line
-    if send_line is None or peer.send_line is None or is_long:
-        is_line = peer.send_line is not None
-        _send_answer(core.link, core_id, envelope, data, is_line=is_line)  # pyright: ignore[reportArgumentType] - as above
-    else:
+    if is_short and send_line is not None:
         send_line(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (core_id, envelope.result))
+    else:
+        is_line = peer.send_line is not None
+        _send_answer(core.link, core_id, envelope, data, is_line=is_line)  # pyright: ignore[reportArgumentType] - it is a number
     # As `Peer.left`, without the call.
     if (session.asks.held or not peer.is_alone) and (left := peer.on_left) is not None:
         left(call, None)
     return True
+
+
+def _record_any(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> int:
+    """Record the result of a plain call that is long, or may hold a newline."""
+    long = cast("LongAnswer", envelope) if envelope.__class__ is LongAnswer else None
+    return call.session.tap.plain(
+        "response", "peer>", data, peer.name, envelope.id, call.seq, peer.delivered, "tools/call", "", long
+    )  # fmt: skip
 
 
 def _send_answer(link: Link, core_id: int, envelope: Envelope, data: bytes, *, is_line: bool) -> None:

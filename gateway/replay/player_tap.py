@@ -107,6 +107,14 @@ class PlayerTap:
             self._look(seq, kind, way, body, peer, re, method, name, "")
         return seq
 
+    def called(self, body: bytes, peer: str, id: Id, after: int | None, name: str) -> int:  # noqa: A002
+        """As `record`."""
+        return self.plain("request", "core>", body, peer, id, None, after, "tools/call", name)
+
+    def answered(self, body: bytes, peer: str, id: Id, re: int, after: int | None) -> int:  # noqa: A002
+        """As `record`."""
+        return self.plain("response", "peer>", body, peer, id, re, after, "tools/call", "")
+
     def together(self, *_: Any, **__: Any) -> int:
         """Have frames recorded one by one, so that each is looked at."""
         return -1

@@ -34,6 +34,10 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
         self.forms: dict[tuple[str, ...], tuple[bytes, bytes, bool]] = {}
         """Whole frames of those words, what differs to be filled in: of a request, and of an answer; as `form` gives
         them. For itself, since a dict that has a class of ours is slower to be asked."""
+        self.calls: dict[tuple[str, str], tuple[bytes, bool]] = {}
+        """Those of requests to call a tool of a peer, by peer and tool, as `call` gives them."""
+        self.answers: dict[str, tuple[bytes, bool]] = {}
+        """Those of a peer's answers to such, as `answer` gives them."""
 
     def __missing__(self, alike: tuple[str, ...]) -> tuple[bytes, bytes, bool]:
         kind, peer, way, method, name, *flags = alike
@@ -66,10 +70,28 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
             self.forms[alike] = found
         return found
 
+    def call(self, peer: str, name: str) -> tuple[bytes, bool]:
+        """The form of the request to call a tool of a peer."""
+        alike = "request", peer, "core>", "tools/call", name
+        form, _, is_harmless = self.form(alike)
+        if alike in self:
+            self.calls[peer, name] = form, is_harmless
+        return form, is_harmless
+
+    def answer(self, peer: str) -> tuple[bytes, bool]:
+        """The form of a peer's answer to such a request."""
+        alike = "response", peer, "peer>", "tools/call", ""
+        _, form, is_harmless = self.form(alike)
+        if alike in self:
+            self.answers[peer] = form, is_harmless
+        return form, is_harmless
+
     def clear(self) -> None:
         """Forget everything."""
         super().clear()
         self.forms.clear()
+        self.calls.clear()
+        self.answers.clear()
 
 
 class Questions(dict[tuple[str, str, str, str], tuple[bytes, bytes, bool]]):

@@ -54,6 +54,20 @@ class NullTap:
         self._seq = seq + 1
         return seq
 
+    def called(self, body: bytes, peer: str, id: Id, after: int | None, name: str) -> int:  # noqa: A002
+        """Number a frame, as `plain`."""
+        self.at = monotonic_ns() - self._start
+        seq = self._seq
+        self._seq = seq + 1
+        return seq
+
+    def answered(self, body: bytes, peer: str, id: Id, re: int, after: int | None) -> int:  # noqa: A002
+        """Number a frame, as `plain`."""
+        self.at = monotonic_ns() - self._start
+        seq = self._seq
+        self._seq = seq + 1
+        return seq
+
     def count(self, frames: int) -> int:
         """Number so many frames, of which nobody has to say anything, and return the number of the first."""
         self.at = monotonic_ns() - self._start
@@ -135,3 +149,11 @@ class RefusingTap(NullTap):
     ) -> int:  # fmt: skip
         """Record nothing."""
         return self.record(kind, way)
+
+    def called(self, body: bytes, peer: str, id: Id, after: int | None, name: str) -> int:  # noqa: A002
+        """Record nothing."""
+        return self.record("request", "core>")
+
+    def answered(self, body: bytes, peer: str, id: Id, re: int, after: int | None) -> int:  # noqa: A002
+        """Record nothing."""
+        return self.record("response", "peer>")

@@ -86,6 +86,42 @@ class ObservedTap:
             self._put((seq, at, kind, way, body, peer, id, re, method, name, tap.unsuspected, read))
         return seq
 
+    def called(self, body: bytes, peer: str, id: Any, after: int | None, name: str) -> int:  # noqa: A002
+        """Record the request of a call, then show it."""
+        tap = self._tap
+        seq = tap.called(body, peer, id, after, name)
+        at = self.at = tap.at
+        self.accepting = tap.accepting
+        if seq >= 0:
+            told = (
+                seq,
+                at,
+                "request",
+                "core>",
+                body,
+                peer,
+                id,
+                None,
+                "tools/call",
+                name,
+                tap.unsuspected,
+                None,
+            )
+            self._put(told)
+        return seq
+
+    def answered(self, body: bytes, peer: str, id: Any, re: int, after: int | None) -> int:  # noqa: A002
+        """Record the result of a call, then show it."""
+        tap = self._tap
+        seq = tap.answered(body, peer, id, re, after)
+        at = self.at = tap.at
+        self.accepting = tap.accepting
+        if seq >= 0:
+            self._put(
+                (seq, at, "response", "peer>", body, peer, id, re, "tools/call", "", tap.unsuspected, None)
+            )
+        return seq
+
     def together(
         self, kind: str, way: str, after: int | None, method: str,
         rows: Sequence[tuple[str, bytes, int, int | None, str]],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Raw, UnsetType
 
 from gateway.runtime.frame_words import BODY, Decisions, Questions, Words, encode
+from gateway.runtime.straight_tap import StraightTap
 from recordings.errors import RecordingError
 from recordings.frame import BLOB_BYTES, LIFECYCLE, NO_BODY, Frame
 from recordings.header import PeerFacts
@@ -32,7 +33,7 @@ _WAY = b',"way":'
 NEWLINE = 10
 
 
-class RecordingTap:
+class RecordingTap(StraightTap):
     """A tap that writes every frame at once."""
 
     def __init__(
@@ -55,6 +56,8 @@ class RecordingTap:
         self._questions = Questions(self._words)
         self._decisions = Decisions(self._words)
         self._forms = self._words.forms
+        self._calls = self._words.calls
+        self._answers = self._words.answers
         self._redactor = recorder.redactor
         self._rules = -1
         self._append = recorder.append_encoded

@@ -89,6 +89,12 @@ class ListTap:
     ) -> int:  # fmt: skip
         return self.record(kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name)
 
+    def called(self, body: bytes, peer: str, id: Any, after: int | None, name: str) -> int:  # noqa: A002
+        return self.plain("request", "core>", body, peer, id, None, after, "tools/call", name)
+
+    def answered(self, body: bytes, peer: str, id: Any, re: int, after: int | None) -> int:  # noqa: A002
+        return self.plain("response", "peer>", body, peer, id, re, after, "tools/call", "")
+
     def together(
         self, kind: str, way: str, after: int | None, method: str,
         rows: Sequence[tuple[str, bytes, int, int | None, str]],
