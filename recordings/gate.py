@@ -141,6 +141,9 @@ class Gate:
         self.happened(request)
         for delivery in self._script.caused_by(request):
             self.delivered(delivery)
+        for asked in self._script.made_for(request):
+            if self._script.arrivals[asked].is_hook:
+                self.give_up(asked)
 
     def take(self) -> int | None:
         """The next delivery that may be made, or None. It counts as made once `delivered` says so."""

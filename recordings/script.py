@@ -24,6 +24,7 @@ LOOSE: frozenset[Consumption] = frozenset(("sticky", "sampled"))
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
 LISTEN = "subscriptions/listen"
+EVENT_HOOK = "pi/event_hook"
 HOST_CALL = "pi/host_call"
 """What an extension asks of the gateway itself: what it was given is given again, and nothing is done."""
 BEGINNINGS = (PROGRESS, "notifications/subscriptions/acknowledged")
@@ -49,11 +50,13 @@ class Arrival(msgspec.Struct, gc=False):
     """Whether the gateway asks by itself (a handshake, a list): the core knows nothing of it."""
     answered: bool = False
     """Whether a peer's answer is recorded."""
+    is_hook: bool = False
+    """Whether it asks an extension about something that the core does, and so comes again where that does."""
 
     @property
     def is_loose(self) -> bool:
         """Whether a replay goes on without it."""
-        return self.is_own or self.consumption in LOOSE
+        return (self.is_own and not self.is_hook) or self.consumption in LOOSE
 
 
 class Delivery(msgspec.Struct, gc=False):
@@ -249,7 +252,9 @@ class Script:
 
     def _to_peer(self, frame: Told) -> None:
         if frame.kind == "request":
-            self._arrive(frame, "request", is_own=True)
+            about = self.arrivals.get(frame.parent) if frame.parent is not None else None
+            is_hook = frame.method == EVENT_HOOK and about is not None and not about.is_loose
+            self._arrive(frame, "request", is_own=True, is_hook=is_hook)
             if frame.parent in self.arrivals:
                 self._made_for.setdefault(frame.parent, []).append(frame.seq)
             made_by = self.deliveries.get(frame.parent) if frame.parent is not None else None
@@ -289,7 +294,7 @@ class Script:
             self._arrive(frame, "cancel")
             self._cancels[frame.re] = frame.seq
 
-    def _arrive(self, frame: Told, kind: ArrivalKind, *, is_own: bool = False) -> None:
+    def _arrive(self, frame: Told, kind: ArrivalKind, *, is_own: bool = False, is_hook: bool = False) -> None:
         method = frame.method or ""
         lane = frame.lane or self._lane_of(frame.re if kind != "request" else frame.parent)
         taken: Consumption = (
@@ -309,6 +314,7 @@ class Script:
             re=frame.re,
             consumption=taken,
             is_own=is_own,
+            is_hook=is_hook,
         )
 
     def _lane_of(self, seq: int | None) -> str:
@@ -385,7 +391,8 @@ class Script:
             life=frame.life,
             lane=asked.lane if asked is not None else (frame.lane or ""),
             cause=cause if asked is not None else None,
-            after=frame.after,
+            # Time runs out after all that came before it.
+            after=frame.seq if kind == "timeout" else frame.after,
             method=frame.method or "",
             is_loose=asked is not None and asked.is_loose and (is_answer or frame.method in BEGINNINGS),
             is_settled=not (frame.peer in self._shaking or (asked is not None and asked.is_own)),

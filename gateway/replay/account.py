@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gateway.replay.player import Player
 from recordings.divergence import NO_LANE, Divergence, Report, next_steps
-from recordings.script import Arrival
+from recordings.script import Arrival, Delivery, Script
 
 
 def account(player: Player, *, aborted: str = "") -> Report:
@@ -25,6 +25,9 @@ def account(player: Player, *, aborted: str = "") -> Report:
     last = _last_of_lanes(player)
     first: Arrival | None = None
     for arrival in script.awaited:
+        if arrival.is_own:
+            # It comes of what the agent does, and is counted with that.
+            continue
         of += 1
         if player.has_come(arrival.seq):
             continue
@@ -54,7 +57,7 @@ def account(player: Player, *, aborted: str = "") -> Report:
         aborted = f"the agent left before `{what}`{where}, seq {first.seq}, and what comes after"
     loose = 0
     for delivery in script.deliveries.values():
-        if delivery.is_loose:
+        if delivery.is_loose or (delivery.is_answer and _is_asked_here(script, delivery)):
             loose += delivery.is_answer and player.has_come(delivery.seq)
         else:
             of += 1
@@ -75,6 +78,11 @@ def account(player: Player, *, aborted: str = "") -> Report:
         divergences=tuple(replace(each, next=next_steps(each, player.path)) for each in divergences),
         aborted=aborted,
     )
+
+
+def _is_asked_here(script: Script, delivery: Delivery) -> bool:
+    """Whether that answers what the gateway itself has asked, which another agent may not bring about."""
+    return delivery.cause is not None and script.arrivals[delivery.cause].is_own
 
 
 def _last_of_lanes(player: Player) -> dict[str, int]:

@@ -35,7 +35,7 @@ from recordings.errors import RecordingError
 from recordings.gate import Gate, Strength
 from recordings.matching import Line, Live, Match, Matcher, Miss, Recorded
 from recordings.profile import consumption
-from recordings.script import LISTEN, Delivery
+from recordings.script import EVENT_HOOK, LISTEN, Delivery
 
 HANDSHAKES = frozenset(("initialize", "server/discover"))
 """How a core greets depends on its era, which need not be that of the recorded one."""
@@ -181,12 +181,16 @@ class Player:
             one.listens = params if self._listens_again(one, op) else b""
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
-            # the others are told of.
+            # the others are told of, and what an extension was not asked about a recorded request.
+            is_leg = is_leg or (method == EVENT_HOOK and self._is_recorded(parent))
             if is_leg or not (one.is_own or method in UNTOLD or one.instead == "live"):
                 self.divergences.append(one.miss)
             return one
         self._take(one, found, wanted)
         return one
+
+    def _is_recorded(self, live: int | None) -> bool:
+        return live is not None and self.recorded_of(live) is not None
 
     def line_of(self, peer: str, method: str, name: str, params: bytes) -> Line | None:
         """The recorded requests that a live one of the core, without a lane, is one after the other, as they come.
@@ -244,7 +248,9 @@ class Player:
         for seq in self.script.made_for(asked.recorded):
             one = self._matcher.by_seq[seq]
             is_it = (one.peer, one.method, one.name) == (wanted.peer, wanted.method, wanted.name)
-            if is_it and not one.used and self._known.form(seq).key == wanted.form.key:
+            # By which name a tool is known that an extension is asked about depends on which lists have come.
+            is_it = is_it and (one.method == EVENT_HOOK or self._known.form(seq).key == wanted.form.key)
+            if is_it and not one.used:
                 one.used = True
                 return Match(seq)
         return None
@@ -361,10 +367,17 @@ class Player:
         if cancel is not None:
             self._answered.add(cancel)
             self.gate.happened(cancel)
+            self._asks_no_more(one.recorded)
         elif one.recorded not in self._answered:
             arrival = self.script.arrivals[one.recorded]
             why = "the core takes back a request that was answered when it was recorded"
             self._tell("race", one.lane, arrival, live=one.live, detail=why)
+
+    def _asks_no_more(self, request: int) -> None:
+        """Nobody is asked about a request any more that was taken back: no other delivery waits for that."""
+        for asked in self.script.made_for(request):
+            if self.script.arrivals[asked].is_hook and not self.has_come(asked):
+                self.gate.give_up(asked)
 
     def is_early(self, live: int) -> bool:
         """Whether the recorded core took such a request back after more had come of it than has come by now."""
