@@ -19,7 +19,8 @@ from gateway.calls.straight import go_together, goes_straight
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.bounds import FLAT, LIST
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
-from gateway.protocol.jsonrpc import CALL_ROOM, BadMessage, Envelope, Kind, Salvaged, is_utf8, read_strict
+from gateway.protocol.jsonrpc import CALL_ROOM, BadMessage, Envelope, Kind, is_utf8, read_strict
+from gateway.protocol.salvage import Salvaged, salvage, split
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class Core:
                 reason="frame_too_large",
                 advice="Send less, or raise `limits.max_message_bytes`",
             )
-            self._refuse_damaged(jsonrpc.salvage(data), fault, unknown=False)
+            self._refuse_damaged(salvage(data), fault, unknown=False)
 
     def failed(self, fault: TransportError) -> None:
         """A message to the core could not be carried; its stream is gone."""
@@ -368,7 +369,7 @@ class Core:
             asked.then(Reply(result=bytes(envelope.result), seq=seq))
 
     def _bad(self, data: bytes, bad: BadMessage) -> None:
-        parts = jsonrpc.split(data) if bad.reason in ("not-json", "batch") else []
+        parts = split(data) if bad.reason in ("not-json", "batch") else []
         if bad.reason == "batch":
             if parts and self._may_batch():
                 # Answered one by one: nothing has to wait for the slowest of them.

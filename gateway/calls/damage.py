@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.calls.call import Call, Reply
-from gateway.protocol import jsonrpc
 from gateway.protocol.errors import Fault
-from gateway.protocol.jsonrpc import BadMessage, Salvaged
+from gateway.protocol.jsonrpc import BadMessage
+from gateway.protocol.salvage import NOTHING, Salvaged, salvage, split
 
 if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
@@ -45,7 +45,7 @@ class Damage:
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message: kept, counted, and answered for where their id can be read."""
         is_end = why in ("too-large", "unfinished", "not-utf8", "partial")
-        salvaged = jsonrpc.salvage(data) if is_end else jsonrpc.NOTHING
+        salvaged = salvage(data) if is_end else NOTHING
         self._record(data, why, size, self._belongs_to(salvaged))
         if is_end:
             reason = "frame_too_large" if why in ("too-large", "unfinished") else "peer_protocol"
@@ -53,7 +53,7 @@ class Damage:
 
     def bad(self, data: bytes, bad: BadMessage) -> None:
         """A line that is no message: several in one are taken apart, the answer in it is given up where it shows."""
-        parts = jsonrpc.split(data) if bad.reason in ("not-json", "batch") else []
+        parts = split(data) if bad.reason in ("not-json", "batch") else []
         is_split = bool(parts) and parts[0] != data
         self._record(data[:4096], bad.reason, len(data), None if is_split else self._belongs_to(bad.salvaged))
         if is_split:

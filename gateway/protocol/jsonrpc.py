@@ -1,19 +1,20 @@
 """JSON-RPC 2.0 messages as bytes: read the envelope, leave the rest verbatim, write with another id.
 
-Owns what is a message and what is not. Never decodes `params`, `result` or `error`; never knows a method.
-Reading a 300-byte message costs about 0.6 µs, since everything but the envelope stays `msgspec.Raw`.
+Owns what is a message and what is not; what is still read of the latter is `salvage.py`'s. Never decodes `params`,
+`result` or `error`; never knows a method. Reading a 300-byte message costs about 0.6 µs, since everything but the
+envelope stays `msgspec.Raw`.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.protocol.bounds import FLAT, LIST, MAX_DIGITS, TOKENS, has_endless_number, is_deep
+from gateway.protocol.bounds import FLAT, LIST, MAX_DIGITS, has_endless_number, is_deep
+from gateway.protocol.salvage import NOTHING, Salvaged, salvage
 from recordings.late import late_decoder
 
 Id: TypeAlias = int | str
@@ -24,17 +25,6 @@ Kind: TypeAlias = Literal["request", "notification", "response", "error"]
 EMPTY: Final = Raw(b"")
 MAX_DEPTH: Final = 128
 """Deeper JSON is refused: no known message nests past 40, and a recursive reader dies somewhere past 1 000."""
-
-
-class Salvaged(msgspec.Struct, frozen=True):
-    """What can be read of damaged bytes."""
-
-    id: Id | None
-    kind: Literal["request", "answer", ""]
-    """Empty where it is not to be told: ids are per sender, so an id alone says nothing of what waits for it."""
-
-
-NOTHING: Final = Salvaged(None, "")
 
 
 class BadMessage(Exception):  # noqa: N818 - a verdict about a peer's message, not an error of ours
@@ -114,9 +104,6 @@ _loose = late_decoder(_Loose)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.Encoder().encode
 
-_ID = re.compile(rb'\s*:\s*(-?[0-9]{1,18}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
-_SALVAGED_BYTES: Final = 256 * 1024
-"""How much of damaged bytes is looked at."""
 # What is not a member's own is less than another member would take, `,"id":0` being the shortest. Core and peer look at
 # what most messages are by themselves, as `scan` does: to call it costs a third of what it does.
 ANSWER_ROOM: Final = len(b'{"jsonrpc":"2.0","id":,"result":}') + 8
@@ -238,41 +225,6 @@ def kind_of(envelope: Envelope) -> Kind:
     if bool(envelope.result) == bool(envelope.error):
         raise BadMessage("shape", "a response needs either a result or an error", _known(envelope))
     return "error" if envelope.error else "response"
-
-
-def salvage(data: bytes) -> Salvaged:
-    """Return the id of damaged bytes and whose it is, as far as they tell.
-
-    Only members of the outermost object count: an `id` inside a result is somebody else's.
-    """
-    found: set[Id] = set()
-    kind: Literal["request", "answer", ""] = ""
-    level = 0
-    for match in TOKENS.finditer(data[:_SALVAGED_BYTES]):
-        token = match.group()
-        if token in (b"[", b"{"):
-            level += 1
-        elif token in (b"]", b"}"):
-            level -= 1
-        elif level == 1 and token == b'"id"':
-            id_ = _read_id(data, match.end())
-            if id_ is not None:
-                found.add(id_)
-        elif level == 1 and token == b'"method"' and data[match.end() :].lstrip()[:1] == b":":
-            kind = "request"
-        elif level == 1 and token in (b'"result"', b'"error"') and not kind:
-            kind = "answer"
-    return Salvaged(found.pop() if len(found) == 1 else None, kind)
-
-
-def _read_id(data: bytes, at: int) -> Id | None:
-    found = _ID.match(data, at)
-    if found is None:
-        return None
-    try:
-        return msgspec.json.decode(found.group(1), type=int | str)
-    except (msgspec.DecodeError, ValueError):
-        return None
 
 
 def _known(envelope: Envelope) -> Salvaged:
@@ -414,43 +366,3 @@ def _refuse_duplicates(data: bytes, envelope: Envelope) -> None:
     if twice:
         known = NOTHING if "id" in twice else _known(envelope)
         raise BadMessage("duplicate-key", f"the member `{twice[0]}` stands twice", known)
-
-
-def split(data: bytes) -> list[bytes]:
-    """Return the JSON objects that stand one after another in `data`; empty where it is not just objects.
-
-    A byte order mark before them is passed over, and a batch counts as its members.
-    """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return []
-    if text.lstrip().startswith("["):
-        return _batch(data)
-    from json import JSONDecoder
-
-    decoder = JSONDecoder()
-    parts: list[bytes] = []
-    at = 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(value, dict):
-            return []
-        parts.append(text[at:end].encode())
-        at = end
-    return parts
-
-
-def _batch(data: bytes) -> list[bytes]:
-    try:
-        members = msgspec.json.decode(data, type=list[Raw])
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return []
-    parts = [bytes(member) for member in members]
-    return parts if all(part.startswith(b"{") for part in parts) else []

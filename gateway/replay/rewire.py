@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from gateway.calls.pi.words import HOST_CALL, META_CALL
 from gateway.protocol import jsonrpc, mcp
+from gateway.protocol.salvage import salvage
 from transports.base import Id
 
 CANCELLED = "notifications/cancelled"
@@ -61,7 +62,7 @@ def under_id(message: bytes, id_: Id | None) -> bytes:
 
 def under_damaged_id(data: bytes, id_: Id | None) -> bytes:
     """A damaged answer under another id, as far as it can be seen where that stands."""
-    old = jsonrpc.salvage(data).id
+    old = salvage(data).id
     if id_ is None or old is None or old == id_:
         return data
     return data.replace(b'"id":' + jsonrpc.encode(old), b'"id":' + jsonrpc.encode(id_), 1)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from gateway.protocol import jsonrpc
 from gateway.protocol.bounds import MAX_DIGITS
-from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, LongAnswer, LongCall, Salvaged
+from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, LongAnswer, LongCall
 from gateway.protocol.long_messages import read_long
+from gateway.protocol.salvage import Salvaged, split
 from tests.gateway.protocol.bounds_kit import depth
 from tests.no_descriptors import cannot_load
 
@@ -46,7 +47,7 @@ def read_or_refuse(data: bytes) -> Envelope | BadMessage:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_message_or_a_verdict(data: bytes) -> None:
     read_or_refuse(data)
-    jsonrpc.split(data)
+    split(data)
     jsonrpc.salvage(data)
     depth(data)
 
@@ -435,41 +436,6 @@ def test_odd_characters_pass_as_they_were_written(text: bytes) -> None:
     data = b'{"jsonrpc":"2.0","id":1,"result":"%b"}' % text
 
     assert jsonrpc.with_id(data, jsonrpc.read(data), 1) == data
-
-
-@pytest.mark.parametrize(
-    ("data", "salvaged"),
-    [
-        (b'{"jsonrpc":"2.0","id":3,"result":{"id":7,', Salvaged(3, "answer")),
-        (b'{"jsonrpc":"2.0","result":{"id":7,', Salvaged(None, "answer")),
-        (b'{"jsonrpc":"2.0","result":{"a":{},"id":7}', Salvaged(None, "answer")),
-        (b'{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{', Salvaged(5, "request")),
-        (b'{"jsonrpc":"2.0","id":5,"method":"x","params":{"result":1', Salvaged(5, "request")),
-        (b'{"jsonrpc":"2.0","id":5,"id":6,"result":', Salvaged(None, "answer")),
-        (b'{"jsonrpc":"2.0","id":5', Salvaged(5, "")),
-        (b'{"jsonrpc":"2.0","id":5.5,"result":', Salvaged(None, "answer")),
-        (b'{"jsonrpc":"2.0","result":"say \\"id\\":7","id":"b"', Salvaged("b", "answer")),
-        (b'warning {"id" : "a" , "error": nope', Salvaged("a", "answer")),
-        (b'{"result":"cut in the mid', Salvaged(None, "answer")),
-    ],
-)
-def test_only_an_id_of_the_message_itself_is_salvaged_and_whose_it_is(
-    data: bytes, salvaged: Salvaged
-) -> None:
-    assert jsonrpc.salvage(data) == salvaged
-
-
-def test_two_messages_in_one_line_are_told_apart() -> None:
-    one, two = b'{"jsonrpc":"2.0","id":1,"result":"}{"}', b'{"jsonrpc":"2.0","method":"\xc3\xa9"}'
-
-    assert jsonrpc.split(one + two) == [one, two]
-    assert jsonrpc.split(b" " + one + b" \t" + two + b" ") == [one, two]
-    assert bad(one + two).reason == "not-json"
-
-
-@pytest.mark.parametrize("data", [b"banner {}", b"{} []", b"{", b"\xff{}", b"[" * 100_000])
-def test_what_is_not_just_objects_is_not_split(data: bytes) -> None:
-    assert jsonrpc.split(data) == []
 
 
 @given(IDS, st.text(min_size=1, max_size=10), JSON)
