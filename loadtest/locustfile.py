@@ -23,11 +23,23 @@ from locust.runners import MasterRunner, WorkerRunner
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from loadtest import arguments
+from loadtest.crowd import tools
 from loadtest.crowd.budgets import BudgetError, changed, judge
 from loadtest.crowd.budgets import parse as parse_budgets
 from loadtest.crowd.crew import Crew
 from loadtest.crowd.green import on_interrupt, refresh_clock
-from loadtest.crowd.place import FAULTS, Place, transport_of
+from loadtest.crowd.place import (
+    FAULTS,
+    GOOD,
+    Place,
+    PlaceError,
+    address_of,
+    faults_of,
+    in_words,
+    token_of,
+    tool_of,
+    transport_of,
+)
 from loadtest.crowd.plan import PlanError
 from loadtest.crowd.results import Results
 from loadtest.crowd.script import ScriptError
@@ -98,7 +110,7 @@ def _crew(options: Any, users: list[Any]) -> Crew:
         factor=options.factor,
         spread_s=options.spread,
         lanes=options.lanes,
-        faults=tuple(word for word in options.faults.split(",") if word),
+        faults=faults_of(options.faults),
         calm_s=options.calm,
         agents=max(int(options.crowd or options.num_users or 1), 1),
     )
@@ -112,9 +124,13 @@ def _crew(options: Any, users: list[Any]) -> Crew:
 
 
 def _place(options: Any) -> Place:
-    headers: dict[str, str] = {}
-    if options.token_file:
-        headers["Authorization"] = f"Bearer {Path(options.token_file).read_text().strip()}"
+    if not options.gateway:
+        raise PlaceError(
+            "there is no gateway to drive",
+            "name one with --gateway, or have one started: python -m loadtest.run",
+        )
+    address_of(options.gateway)
+    headers = token_of(Path(options.token_file)) if options.token_file else {}
     return Place(transport_of(options.gateway), options.gateway, headers)
 
 
@@ -135,9 +151,14 @@ def _begin(environment: Any, runner: Any, **_: Any) -> None:
     if isinstance(runner, MasterRunner):
         runner.register_message(DRAINED, _worker_drained)
     command = options.told_command or shlex.join(["locust", *sys.argv[1:]])
-    environment.results = Results(
-        Path(options.out), command, environment.crew.place.about, calm_s=options.calm
-    )
+    _ensure_chaos(environment)
+    try:
+        environment.results = Results(
+            Path(options.out), command, environment.crew.place.about, calm_s=options.calm
+        )
+    except OSError as fault:
+        why = f"results cannot be written into `{options.out}`: {fault.strerror}"
+        _refuse(PlaceError(why))
     gevent.spawn(_tell, environment, runner)
     # Python would raise KeyboardInterrupt in whichever greenlet happens to run.
     on_interrupt(lambda: _interrupt(environment))
@@ -156,10 +177,37 @@ def _prepare(environment: Any) -> None:
         kinds = sorted({user.kind for user in environment.user_classes})
         budgets = parse_budgets(Path(options.budgets).read_text(), kinds, options.budgets)
         environment.bounds = changed(budgets, options.budget, kinds)
-    except (BudgetError, PlanError, ScriptError, OSError) as fault:
-        sys.stderr.write(f"error: {fault}\n")
-        sys.stderr.flush()
-        os._exit(BAD_INPUT)
+    except (BudgetError, PlaceError, PlanError, ScriptError, OSError) as fault:
+        _refuse(fault)
+
+
+def _ensure_chaos(environment: Any) -> None:
+    """See that the servers are there that are to misbehave: an error is a right answer of theirs, whoever gives it."""
+    crew: Crew = environment.crew
+    users = environment.user_classes
+    needed = [GOOD] if ChaosUser in users or Bystander in users else []
+    needed += [tool_of(fault) for fault in crew.faults] if ChaosUser in users else []
+    if not needed:
+        return
+    try:
+        known = tools.names(crew.place)
+        missing = [name for name in needed if name not in known]
+        if missing:
+            raise PlaceError(
+                f"the gateway has no tool {' and no '.join(f'`{name}`' for name in missing)}",
+                f"agents of this kind call `{GOOD}`, and of each fault `FAULT__fault`; --faults says of which",
+            )
+    except PlaceError as fault:
+        _refuse(fault)
+
+
+def _refuse(fault: Exception) -> None:
+    """End the process: there is nothing to measure."""
+    if isinstance(fault, OSError) and fault.filename is not None:
+        fault = PlaceError(f"`{fault.filename}` cannot be read: {fault.strerror}")
+    sys.stderr.write(in_words(fault) if isinstance(fault, PlaceError) else f"error: {fault}\n")
+    sys.stderr.flush()
+    os._exit(BAD_INPUT)
 
 
 @events.test_start.add_listener

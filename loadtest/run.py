@@ -22,7 +22,6 @@ from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import Any
-from urllib.parse import urlsplit
 
 from gateway.bench.ending import interruptible
 from gateway.bench.sides import free_port
@@ -36,9 +35,14 @@ from loadtest.crowd.place import (
     Place,
     PlaceError,
     Running,
+    address_of,
     chaos_peers,
     echo_peers,
+    faults_of,
+    in_words,
+    port_of,
     running,
+    token_of,
     toml_of,
     transport_of,
 )
@@ -58,7 +62,7 @@ OF_ONE_KIND = {
     "chaos": ("faults", "calm", "flood"),
 }
 """Options that say something to one kind of agents alone."""
-OF_OUR_GATEWAY = ("config", "port", "record")
+OF_OUR_GATEWAY = ("config", "port", "record", "flood")
 """Options about a gateway that is started, which do nothing to one that runs already."""
 LISTENERS = {"ws": "websocket", "http": "http"}
 LOCUSTFILE = Path(__file__).with_name("locustfile.py")
@@ -157,9 +161,7 @@ def placed(options: argparse.Namespace) -> Generator[tuple[Place, Running | None
     """
     out: Path = options.out
     if options.url:
-        headers: dict[str, str] = {}
-        if options.token_file is not None:
-            headers["Authorization"] = f"Bearer {_token(options.token_file)}"
+        headers = token_of(options.token_file) if options.token_file is not None else {}
         reach(options.url)
         yield Place(transport_of(options.url), options.url, headers), None
         return
@@ -176,17 +178,12 @@ def placed(options: argparse.Namespace) -> Generator[tuple[Place, Running | None
         yield Place(options.transport, gateway.url), gateway
 
 
-def _token(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as fault:
-        why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
-        raise PlaceError(f"`{path}` cannot be read: {why}") from None
-
-
 def _own_config(options: argparse.Namespace) -> str:
-    faults = [word for word in options.faults.split(",") if word]
-    peers = chaos_peers(faults, flood=options.flood) if options.users == "chaos" else echo_peers()
+    peers = (
+        chaos_peers(faults_of(options.faults), flood=options.flood)
+        if options.users == "chaos"
+        else echo_peers()
+    )
     listen = {"port": options.port, "insecure_loopback": True}
     text = toml_of(peers, {} if options.transport == "stdio" else {LISTENERS[options.transport]: listen})
     if not options.record:
@@ -200,14 +197,9 @@ def reach(url: str) -> None:
     Raises:
         PlaceError: Nobody does.
     """
-    place = urlsplit(url)
-    if place.scheme not in ("ws", "wss", "http", "https") or not place.hostname:
-        raise PlaceError(
-            f"`{url}` is no address of a gateway", "write ws://HOST:PORT/mcp or http://HOST:PORT/mcp"
-        )
-    port = place.port or (443 if place.scheme in ("wss", "https") else 80)
+    place = address_of(url)
     try:
-        socket.create_connection((place.hostname, port), timeout=REACH_S).close()
+        socket.create_connection((place.hostname, port_of(place)), timeout=REACH_S).close()
     except OSError as fault:
         why = fault.strerror or str(fault)
         raise PlaceError(
@@ -305,6 +297,12 @@ def in_vain(options: argparse.Namespace) -> str:
         return f"{found} does nothing to a gateway that runs already, which `--url` names"
     if options.config is not None and (found := first(("port",))):
         return f"{found} does nothing beside `--config`, which says where the gateway listens"
+    if options.config is not None and (found := first(("flood",))):
+        return f"{found} does nothing beside `--config`, whose servers decide that"
+    if options.users == "chaos" and not 0 < options.calm < options.seconds:
+        return (
+            "`--calm` must be more than 0 and less than `--seconds`: calls before and after it are compared"
+        )
     return "" if options.url or options.token_file is None else "`--token-file` does nothing without `--url`"
 
 
@@ -332,9 +330,10 @@ def main() -> int:
             "`--users scripted --record` leaves some in loadtest-results/recordings\n"
         )
         return WRONG_USE
-    unknown = [word for word in options.faults.split(",") if word and word not in FAULTS]
-    if unknown:
-        sys.stderr.write(f"error: no fault is called {unknown[0]}\n\nhint: there are {', '.join(FAULTS)}\n")
+    try:
+        faults_of(options.faults)
+    except PlaceError as fault:
+        sys.stderr.write(in_words(fault))
         return WRONG_USE
     try:
         check(options)
@@ -359,7 +358,7 @@ def main() -> int:
         with interruptible(), placed(options) as (place, gateway):
             return drive(options, place, gateway)
     except PlaceError as fault:
-        sys.stderr.write(f"error: {fault}\n" + (f"\nhint: {fault.hint}\n" if fault.hint else ""))
+        sys.stderr.write(in_words(fault))
         return BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; nothing was measured yet\n")

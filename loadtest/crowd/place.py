@@ -17,6 +17,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
+from urllib.parse import SplitResult, urlsplit
 
 ROOT = Path(__file__).parents[2]
 TIELINE = (sys.executable, "-c", "import sys; from gateway.cli.main import main; sys.exit(main())")
@@ -35,6 +36,8 @@ FAULTS = {
     "flood": "flood-notifications",
 }
 """What a peer does when it is told to, in our words and in those of the peers that misbehave."""
+GOOD = "good__echo"
+"""The tool of a server that behaves, as `chaos_peers` and users call it."""
 
 
 class PlaceError(Exception):
@@ -43,6 +46,63 @@ class PlaceError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+def in_words(fault: PlaceError) -> str:
+    """What is said of it on stderr."""
+    return f"error: {fault}\n" + (f"\nhint: {fault.hint}\n" if fault.hint else "")
+
+
+def tool_of(fault: str) -> str:
+    """What the tool is called whose server then does this."""
+    return f"{fault}__fault"
+
+
+def faults_of(text: str) -> tuple[str, ...]:
+    """The faults that are named, with commas between them.
+
+    Raises:
+        PlaceError: None is named, or one that nobody knows.
+    """
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    unknown = [word for word in found if word not in FAULTS]
+    if unknown or not found:
+        what = f"no fault is called {unknown[0]}" if unknown else "no fault is named"
+        raise PlaceError(what, f"there are {', '.join(FAULTS)}")
+    return found
+
+
+def address_of(url: str) -> SplitResult:
+    """The parts of a gateway's address.
+
+    Raises:
+        PlaceError: It is none.
+    """
+    with contextlib.suppress(ValueError):
+        place = urlsplit(url)
+        if place.scheme in ("ws", "wss", "http", "https") and place.hostname and place.port != 0:
+            return place
+    raise PlaceError(
+        f"`{url}` is no address of a gateway", "write ws://HOST:PORT/mcp or http://HOST:PORT/mcp"
+    )
+
+
+def port_of(place: SplitResult) -> int:
+    """The port of an address, or the usual one."""
+    return place.port or (443 if place.scheme in ("wss", "https") else 80)
+
+
+def token_of(path: Path) -> dict[str, str]:
+    """The header with the bearer token in a file.
+
+    Raises:
+        PlaceError: It cannot be read.
+    """
+    try:
+        return {"Authorization": f"Bearer {path.read_text(encoding='utf-8').strip()}"}
+    except (OSError, UnicodeDecodeError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
+        raise PlaceError(f"`{path}` cannot be read: {why}") from None
 
 
 def transport_of(url: str) -> Transport:

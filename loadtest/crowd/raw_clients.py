@@ -21,6 +21,7 @@ from websockets.uri import parse_uri
 
 from gateway.protocol import jsonrpc
 from loadtest.crowd.green import Box, Late, Process, Socket, connect, spawn, start
+from loadtest.crowd.place import port_of
 from transports.base import Id
 
 READ_BYTES = 65536
@@ -175,8 +176,9 @@ class WebSocketClient(_Paired):
 
     def open(self) -> None:
         place = urlsplit(self._url)
+        is_tls = place.scheme == "wss"
         try:
-            self._socket = connect(place.hostname or "127.0.0.1", place.port or 80, CONNECT_S)
+            self._socket = connect(place.hostname or "127.0.0.1", port_of(place), CONNECT_S, is_tls=is_tls)
         except OSError as fault:
             raise Gone(f"no gateway answers at {self._url}: {fault.strerror or fault}") from None
         request = self._wire.connect()

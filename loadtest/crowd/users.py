@@ -16,10 +16,12 @@ from loadtest.crowd import raw_clients
 from loadtest.crowd.crew import Crew
 from loadtest.crowd.green import Flag, Greenlet, Late, sleep, spawn
 from loadtest.crowd.pacing import Due, Pacer, Sample, arrival
+from loadtest.crowd.place import GOOD, tool_of
 from loadtest.crowd.plan import is_error
 from loadtest.crowd.raw_clients import Client, Gone
 from loadtest.crowd.script import Call
 from loadtest.crowd.tally import ANOTHER_AGENT, CALM, CHAOS, SAME_AGENT, SESSION
+from loadtest.crowd.tools import INITIALIZE, INITIALIZED, client_of
 from loadtest.crowd.voice import Voice, alone, said_of, under
 
 PATIENCE_S = 30.0
@@ -31,11 +33,6 @@ AGAIN_S = 0.5
 STEP_S = 0.05
 """How often a user that waits looks whether the run is over."""
 UNANSWERED = "no answer when the run was over"
-INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
-INITIALIZE = (
-    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
-    b'"clientInfo":{"name":"tieline-load","version":"1"}}}'
-)
 
 
 class GatewayUser(User):
@@ -72,14 +69,10 @@ class GatewayUser(User):
     ) -> Client:
         """A new connection, not yet open."""
         place = self.crew.place
-        if place.transport == "stdio":
-            return raw_clients.StdioClient(place.command, place.environment, answerer)
         if place.transport == "http" and is_stateless:
             who = {"X-Tieline-Session": f"load-{os.getpid()}-{self.number}-{time.monotonic_ns()}"}
             return raw_clients.HttpClient(place.url, {**place.headers, **who}, answerer, alone)
-        if place.transport == "http":
-            return raw_clients.HttpClient(place.url, place.headers, answerer)
-        return raw_clients.WebSocketClient(place.url, place.headers, answerer)
+        return client_of(place, answerer)
 
     def opened(self, client: Client, greeting: bytes | None = INITIALIZE) -> bool:
         """Connect and shake hands; return whether it worked. Waits a little if not."""
@@ -346,7 +339,7 @@ class ChaosUser(GatewayUser):
         began = time.monotonic()
         wrong, lost, is_there = None, False, True
         try:
-            waiting = Waiting(client, id_, Call(f"{fault}__fault").body(id_))
+            waiting = Waiting(client, id_, Call(tool_of(fault)).body(id_))
             if waiting.answer(self.crew) is None:
                 if time.monotonic() - began < ANSWER_S:
                     # The run has ended a moment after the call was made.
@@ -378,7 +371,7 @@ class Bystander(GatewayUser):
 
 def watch(user: GatewayUser, client: Client, who: str) -> None:
     """Call a peer that behaves, all the while, and count calls apart from before and after the trouble begins."""
-    call = Call("good__echo", {"text": "still here"}, think_ms=10)
+    call = Call(GOOD, {"text": "still here"}, think_ms=10)
     while not user.crew.is_over:
         part = CALM if user.crew.is_calm else CHAOS
         if not user.ask(client, call, "", f"{who}, {part}", kind="bystander"):

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -19,8 +19,9 @@ import pytest
 
 from gateway.bench.ending import POLITE
 from loadtest import run
-from loadtest.crowd.place import Place, Running
+from loadtest.crowd.place import ECHO, Place, Running, running
 from loadtest.crowd.results import BEGUN
+from tests.transports.tls_kit import certificate
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
@@ -63,11 +64,13 @@ def test_every_kind_of_user_works_over_every_transport(tmp_path: Path) -> None:
     assert everybody["read_slowly"]["scripted.max_ms"] < 250
 
 
-def ran(*words: str, out: Path, code: int, cwd: Path = ROOT) -> tuple[str, str]:
+def ran(
+    *words: str, out: Path, code: int, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> tuple[str, str]:
     """Run a load test to its end; return what it wrote to stdout and stderr."""
     done = subprocess.run(
         [*RUN, *words, "--out", str(out)],
-        cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        cwd=cwd, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -118,10 +121,11 @@ def test_a_broken_budget_is_named_and_what_was_recorded_can_be_a_crowd(tmp_path:
     assert {path.name for path in crowd.iterdir()} >= files
 
 
-def test_an_interrupted_run_keeps_what_there_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_what_there_is(tmp_path: Path, number: int) -> None:
     with going("--seconds", "600", "--workers", "1", out=tmp_path) as (process, lines):
         children = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         rest = "".join(lines)
         assert process.wait(PATIENCE_S) == 130
 
@@ -133,6 +137,77 @@ def test_an_interrupted_run_keeps_what_there_is(tmp_path: Path) -> None:
     assert "BROKEN OFF" in (tmp_path / "report.html").read_text()
     _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert alive == []
+
+
+def own_config(folder: Path, listening: str, *names: str) -> Path:
+    """A configuration with an echo server under each of these prefixes."""
+    path = folder / "own.toml"
+    peers = [
+        f'[peers.{name}]\ncommand = {json.dumps([sys.executable, "-S", "-E", str(ECHO)])}\nprefix = "{name}"\n'
+        for name in names
+    ]
+    path.write_text(
+        "\n".join(["[listen]\nstdio = false", f"[listen.websocket]\nport = 0\n{listening}", *peers])
+    )
+    return path
+
+
+def test_a_gateway_without_servers_that_misbehave_is_told_which_are_missing(tmp_path: Path) -> None:
+    """An error is a right answer of a bad server, and whoever has none would hear nothing else."""
+    config = own_config(tmp_path, "insecure_loopback = true", "good", "stall")
+    words = ("--users", "chaos", "--faults", "stall,flood", "--config", str(config), "--seconds", "60")
+
+    said, err = ran(*words, out=tmp_path / "out", code=3)
+
+    assert "error: the gateway has no tool `stall__fault` and no `flood__fault`\n" in err
+    assert "hint: agents of this kind call `good__echo`, and of each fault `FAULT__fault`" in err
+    assert " calls " not in said + err, "nothing was run"
+
+
+def test_a_gateway_that_speaks_tls_is_driven_where_its_certificate_is_known(tmp_path: Path) -> None:
+    certificate(tmp_path, "127.0.0.1")
+    chain, token = tmp_path / "chain.pem", tmp_path / "state" / "token"
+    tls = f'[listen.websocket.tls]\ncert = "{chain}"\nkey = "{chain}"'
+    config = own_config(tmp_path, tls, "good")
+    script = tmp_path / "calls.toml"
+    script.write_text('[[call]]\ntool = "good__echo"\narguments = { text = "a" }\nthink_ms = 20\n')
+    words = ["--script", str(script), "--seconds", "2", *LOOSE, "--token-file", str(token), "--url"]
+    with running(config, "websocket", tmp_path, records=False) as gateway:
+        assert gateway.url.startswith("wss://")
+        known = {**os.environ, "SSL_CERT_FILE": str(chain)}
+        ran(*words, gateway.url, out=tmp_path / "out", code=0, env=known)
+        said, _ = ran(*words, gateway.url, out=tmp_path / "out", code=1)
+    assert "certificate verify failed" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("ScriptedUser", "there is no gateway to drive"),
+        ("ScriptedUser --gateway localhost:9", "`localhost:9` is no address of a gateway"),
+        (
+            "ScriptedUser --gateway ws://localhost:9 --token-file /none",
+            "`/none` cannot be read: No such file",
+        ),
+        (
+            "ScriptedUser --gateway ws://localhost:9 --out /dev/null/out",
+            "results cannot be written into `/dev/null/out`",
+        ),
+        ("ChaosUser --gateway ws://localhost:9 --faults sneeze", "no fault is called sneeze"),
+        ("ChaosUser --gateway ws://localhost:9 --faults ,", "no fault is named"),
+    ],
+)
+def test_locust_by_itself_says_what_is_wrong_before_there_are_users(
+    tmp_path: Path, words: str, why: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py"), *words.split(),
+         "--headless", "--users", "1", "--run-time", "30s", "--loglevel", "WARNING"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert why in done.stderr
 
 
 def test_a_gateway_that_ends_in_the_middle_ends_the_run(tmp_path: Path) -> None:
@@ -252,6 +327,13 @@ def test_a_port_in_use_is_said_in_words(
         (["--users", "recorded"], 2, "recorded agents need a recording"),
         (["--users", "recorded", "--recording", "nowhere"], 3, "cannot be played"),
         (["--users", "chaos", "--faults", "sneeze"], 2, "no fault is called sneeze"),
+        (["--users", "chaos", "--faults", ""], 2, "no fault is named"),
+        (["--users", "chaos", "--calm", "10"], 2, "`--calm` must be more than 0 and less than `--seconds`"),
+        (
+            ["--users", "chaos", "--flood", "9", "--config", "a.toml"],
+            2,
+            "`--flood` does nothing beside `--config`",
+        ),
         (["--url", "localhost:8400"], 3, "is no address of a gateway"),
         (["--budget", "p95<3"], 3, "is no budget"),
         (["--budget", "chaos.calls>=3"], 3, "this run has scripted agents, and measures no chaos"),
