@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 
 from transports.base import Limits, Receiver, Stamp, TransportError
 from transports.turn import turn_of
+from transports.watch import watch_of
 
 BROKEN_LINGER_S = 1.0
 """How long answers are still read after the other side stopped taking requests."""
@@ -291,7 +292,7 @@ class LineOutput(ABC):
     def _watch(self, read_fd: int) -> None:
         """Be told when the reader of our pipe has gone: its write end becomes "readable" then, and only then."""
         if read_fd != self._write_fd and stat.S_ISFIFO(os.fstat(self._write_fd).st_mode):
-            self._loop.add_reader(self._write_fd, self._on_reader_gone)
+            watch_of(self._loop).add(self._write_fd, self._on_reader_gone)
             self._watching = True
 
     def _on_reader_gone(self) -> None:
@@ -301,7 +302,7 @@ class LineOutput(ABC):
     def _unwatch(self) -> None:
         if self._watching:
             self._watching = False
-            self._loop.remove_reader(self._write_fd)
+            watch_of(self._loop).remove(self._write_fd)
 
 
 def pollable(fd: int) -> bool:

@@ -19,6 +19,8 @@ LONGEST_WORD = 256
 _ONCE = frozenset({"open", "ready", "spawn", "exit", "close", "restart"})
 _HANDSHAKE = frozenset({"initialize", "notifications/initialized", "server/discover"})
 """Kinds and methods of frames of which a life of a peer has one: their words are not kept."""
+_LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+"""What a peer is asked after its handshake, and again where it says that it has changed: not kept of peers either."""
 BODY = b',"body":'
 
 encode = msgspec.json.Encoder().encode
@@ -52,7 +54,7 @@ class Words(dict[tuple[str, ...], tuple[bytes, bytes, bool]]):
         if flags:
             tail += b',"flags":' + encode(flags)
         encoded = head, tail + BODY, not self.suspects(b"{" + head + tail + b"}")
-        if kind in _ONCE or method in _HANDSHAKE:
+        if kind in _ONCE or method in _HANDSHAKE or (peer and method in _LISTS):
             return encoded
         if len(self) < MOST_WORDS and max(map(len, alike)) <= LONGEST_WORD:
             self[alike] = encoded

@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from transports.watch import watch_of
+
 READ_BYTES = 65536
 TAIL_BYTES = 64 * 1024
 LINE_BYTES = 8 * 1024
@@ -71,7 +73,7 @@ class StderrTap:
         self._open = True
         self.total_bytes = 0
         os.set_blocking(descriptor, False)
-        self._loop.add_reader(descriptor, self._readable)
+        watch_of(self._loop).add(descriptor, self._readable)
 
     @property
     def tail(self) -> bytes:
@@ -104,9 +106,9 @@ class StderrTap:
         if self._resume is not None:
             return  # whatever comes of the flood's pause finds out
         if held:
-            self._loop.remove_reader(self._descriptor)
+            watch_of(self._loop).remove(self._descriptor)
         else:
-            self._loop.add_reader(self._descriptor, self._readable)
+            watch_of(self._loop).add(self._descriptor, self._readable)
 
     def close(self) -> None:
         """Pass on what is unfinished, tell what was left out, give the pipe back. Safe to call twice."""
@@ -115,7 +117,7 @@ class StderrTap:
         self._open = False
         if self._resume is not None:
             self._resume.cancel()
-        self._loop.remove_reader(self._descriptor)
+        watch_of(self._loop).remove(self._descriptor)
         os.close(self._descriptor)
         if self._partial_size:
             self._end_line()
@@ -131,13 +133,13 @@ class StderrTap:
             return
         self._window_bytes += taken
         if self._window_bytes >= FLOOD_BYTES and self._open:
-            self._loop.remove_reader(self._descriptor)
+            watch_of(self._loop).remove(self._descriptor)
             self._resume = self._loop.call_at(self._window_at + FLOOD_WINDOW_S, self._read_again)
 
     def _read_again(self) -> None:
         self._resume = None
         if not self._is_held:
-            self._loop.add_reader(self._descriptor, self._readable)
+            watch_of(self._loop).add(self._descriptor, self._readable)
 
     def _read(self) -> int | None:
         """Read once. Returns None where nothing is there now, or nothing more will come."""

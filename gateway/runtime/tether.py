@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.runtime.keeping import Kept, Launch
 from gateway.runtime.processes import ProcessId, living, read_stat, send_signal, tree
 from gateway.runtime.spawning import ProcessLimits
+from transports.watch import watch_of
 
 if TYPE_CHECKING:
 
@@ -118,7 +119,7 @@ class KeptTether:
         self._buffer = b""
         self._keeper = kept.keeper
         self._control: int | None = kept.control
-        self._loop.add_reader(self._control, self._read)
+        watch_of(self._loop).add(self._control, self._read)
 
     @property
     def pid(self) -> int:
@@ -138,7 +139,7 @@ class KeptTether:
     def let_go(self) -> None:
         """Close the control socket: the keeper ends everything, as if we were gone."""
         if self._control is not None:
-            self._loop.remove_reader(self._control)
+            watch_of(self._loop).remove(self._control)
             os.close(self._control)
             self._control = None
             _Ending(self._keeper.pid, self._keeper_ended)

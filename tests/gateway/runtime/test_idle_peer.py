@@ -35,6 +35,8 @@ def test_nothing_that_is_held_of_each_peer_has_a_table_of_attributes(held: type)
         ("request", "files", ">peer", "initialize", "", "synthetic"),
         ("response", "files", "peer>", "initialize", ""),
         ("notification", "files", ">peer", "notifications/initialized", "", "synthetic"),
+        ("request", "files", ">peer", "tools/list", "", "synthetic"),
+        ("response", "files", "peer>", "tools/list", ""),
         ("open", "files", "inside", "", ""),
         ("ready", "files", "inside", "", ""),
         ("spawn", "files", "inside", "", ""),
@@ -52,6 +54,14 @@ def test_words_of_frames_that_come_once_in_a_life_are_not_kept(alike: tuple[str,
     assert head == (b'"kind":"%b","peer":"files","way":"%b"' % (kind.encode(), way.encode()))
     assert words[alike] == (head, tail, is_harmless)
     assert other[1].replace(b"tools/call", method.encode()) == tail or not method
+
+
+def test_words_of_lists_are_kept_of_cores() -> None:
+    words = Words(lambda _: False)
+
+    first = words["request", "", "core>", "tools/list", ""]
+
+    assert words["request", "", "core>", "tools/list", ""] is first
 
 
 def test_words_of_calls_are_kept() -> None:
