@@ -10,6 +10,7 @@ answers with what to do, when to ask again, and what to record. One machine serv
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
@@ -39,16 +40,10 @@ class RestartPolicy(msgspec.Struct, frozen=True, kw_only=True):
     stable_ns: int = 60_000_000_000
     """Ready for so long, a life wipes out the failures before it."""
 
-    @classmethod
-    def of(cls, config: RestartConfig) -> RestartPolicy:
-        """Take the numbers from a peer's configuration."""
-        return cls(
-            enabled=config.enabled,
-            first_wait_ns=int(config.backoff_s * 1e9),
-            longest_wait_ns=int(config.backoff_max_s * 1e9),
-            open_after=config.budget,
-            stable_ns=int(config.window_s * 1e9),
-        )
+    @staticmethod
+    def of(config: RestartConfig) -> RestartPolicy:
+        """Take the numbers from a peer's configuration. Equal ones are one object: most peers have the same."""
+        return _policy_of(config)
 
     def wait_ns(self, failures: int, draw: float) -> int:
         """Wait after that many failures; `draw` in [0, 1) spreads peers that failed together."""
@@ -58,6 +53,17 @@ class RestartPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def cool_ns(self, times_opened: int) -> int:
         """Wait of the breaker when it has opened for the n-th time in a row."""
         return min(self.cool_down_ns << min(times_opened - 1, 40), self.longest_cool_down_ns)
+
+
+@lru_cache(maxsize=16)
+def _policy_of(config: RestartConfig) -> RestartPolicy:
+    return RestartPolicy(
+        enabled=config.enabled,
+        first_wait_ns=int(config.backoff_s * 1e9),
+        longest_wait_ns=int(config.backoff_max_s * 1e9),
+        open_after=config.budget,
+        stable_ns=int(config.window_s * 1e9),
+    )
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):

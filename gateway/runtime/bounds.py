@@ -5,17 +5,20 @@ Owns the arithmetic between `[limits]` and a transport's own marks. Enforces not
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gateway.config.model import LimitsConfig
 from transports.base import Limits
 
 
+@lru_cache(maxsize=16)
 def link_limits(
     limits: LimitsConfig, *, message_bytes: int | None = None, stall_s: float | None = None
 ) -> Limits:
     """Return the bounds of one connection; `message_bytes` and `stall_s` are those of a peer.
 
     Senders are held back at `queue_bytes`. What may come in spite of that (answers that are owed, news of peers
-    that serve others too) has room for several messages more, then the connection ends.
+    that serve others too) has room for several messages more, then the connection ends. Equal ones are one object.
     """
     longest = message_bytes or limits.max_message_bytes
     return Limits(

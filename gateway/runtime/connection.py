@@ -49,8 +49,7 @@ class Life:
     def __init__(self, connection: Connection, peer: Peer) -> None:
         self.message = peer.message
         self.together = peer.together
-        self.answered = peer.hook_answered
-        self.answered_all = peer.hooks_answered
+        self.answered = self.answered_all = _nothing
         self._connection = connection
         self._peer: Peer | None = peer
         """Whose life it is; None once nothing of it is passed on any more."""
@@ -63,6 +62,11 @@ class Life:
         self.stderr_left = connection.stderr_bytes
         self.stderr_lost = 0
         """Bytes of stderr that were over the limit."""
+
+    def hear_hooks(self) -> None:
+        """Pass on what the peer answers to hooks, too."""
+        if self._peer is not None:
+            self.answered, self.answered_all = self._peer.hook_answered, self._peer.hooks_answered
 
     def mute(self) -> None:
         """Pass on nothing more of this life: its peer's next one may have begun."""
@@ -234,6 +238,7 @@ class Connection:
         if config.dialect == "pi":
             from gateway.runtime.pi_link import PiLink
 
+            life.hear_hooks()
             pi = PiLink(
                 life,
                 self._peer.name,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import msgspec
 
-from gateway.config.peer import PeerConfig
+from gateway.config.peer import PeerConfig, PeerLimits
 from transports.base import TransportError
 
 _COMES_WITH = {
@@ -90,12 +91,18 @@ def spec_of(config: PeerConfig) -> PeerSpec:
         environment=config.environment(os.environ),
         directory=config.cwd,
         grace_s=config.stop_grace_s,
-        limits=ProcessLimits(
-            memory_bytes=config.limits.memory_bytes,
-            cpu_s=config.limits.cpu_s,
-            processes=config.limits.processes,
-            open_files=config.limits.open_files,
-        ),
+        limits=_limits_of(config.limits),
+    )
+
+
+@lru_cache(maxsize=16)
+def _limits_of(limits: PeerLimits) -> ProcessLimits:
+    """Return what a peer may take; equal limits are one object."""
+    return ProcessLimits(
+        memory_bytes=limits.memory_bytes,
+        cpu_s=limits.cpu_s,
+        processes=limits.processes,
+        open_files=limits.open_files,
     )
 
 

@@ -35,6 +35,82 @@ class StderrLine(msgspec.Struct, frozen=True):
     dropped_bytes: int = 0
 
 
+class _Lines:
+    """What has come on one stderr: its end, its lines, and how many of those may still be passed on."""
+
+    __slots__ = (
+        "_dropped_bytes", "_dropped_lines", "_loop", "_on_line", "_partial", "_partial_size", "_refilled_at", "_tokens",
+        "tail",
+    )  # fmt: skip
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_line: Callable[[StderrLine], None]) -> None:
+        self._loop = loop
+        self._on_line = on_line
+        self.tail = bytearray()
+        self._partial = bytearray()
+        self._partial_size = 0
+        self._tokens = float(LINES_PER_S)
+        self._refilled_at = loop.time()
+        self._dropped_lines = 0
+        self._dropped_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in memory."""
+        return len(self.tail) + len(self._partial)
+
+    def add(self, data: bytes) -> None:
+        """Take what has come, and pass on the lines that end in it."""
+        self.tail += data
+        if len(self.tail) > 2 * TAIL_BYTES:
+            del self.tail[:-TAIL_BYTES]
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            if not self._may_pass():
+                # Out of budget: the rest is counted by one fast call instead of line by line.
+                last = data.rfind(b"\n")
+                self._dropped_lines += data.count(b"\n", start, last + 1)
+                self._dropped_bytes += last + 1 - start + self._partial_size
+                self._partial.clear()
+                self._partial_size = 0
+                start = last + 1
+                break
+            self._collect(data[start:end])
+            self._end_line()
+            start = end + 1
+        self._collect(data[start:])
+
+    def end(self) -> None:
+        """Pass on what is unfinished, and tell what was left out."""
+        if self._partial_size:
+            self._end_line()
+        if self._dropped_lines:
+            self._pass_on(None, 0)
+
+    def _collect(self, piece: bytes) -> None:
+        self._partial += piece[: LINE_BYTES - len(self._partial)]
+        self._partial_size += len(piece)
+
+    def _end_line(self) -> None:
+        line, size = bytes(self._partial), self._partial_size
+        self._partial.clear()
+        self._partial_size = 0
+        self._tokens -= 1
+        self._pass_on(line, size)
+
+    def _may_pass(self) -> bool:
+        if self._tokens < 1:
+            now = self._loop.time()
+            self._tokens = min(LINES_PER_S, self._tokens + (now - self._refilled_at) * LINES_PER_S)
+            self._refilled_at = now
+        return self._tokens >= 1
+
+    def _pass_on(self, line: bytes | None, size: int) -> None:
+        told = StderrLine(line, size, self._dropped_lines, self._dropped_bytes)
+        self._dropped_lines = self._dropped_bytes = 0
+        self._on_line(told)
+
+
 class StderrTap:
     """Reads one stderr pipe on the running event loop until it ends or `close`.
 
@@ -42,10 +118,10 @@ class StderrTap:
     was left out is counted in the next line that is passed on, or in a last one without data.
     """
 
+    # Most servers never say anything here: what takes lines is there once they have.
     __slots__ = (
-        "_descriptor", "_dropped_bytes", "_dropped_lines", "_is_held", "_loop", "_on_data", "_on_line",
-        "_open", "_partial", "_partial_size", "_refilled_at", "_resume", "_tail", "_tokens",
-        "_window_at", "_window_bytes", "total_bytes",
+        "_descriptor", "_is_held", "_lines", "_loop", "_on_data", "_on_line", "_open", "_resume", "_window_at",
+        "_window_bytes", "total_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -59,14 +135,8 @@ class StderrTap:
         self._on_line = on_line
         self._on_data = on_data
         self._loop = asyncio.get_running_loop()
-        self._tail = bytearray()
-        self._partial = bytearray()
-        self._partial_size = 0
-        self._tokens = float(LINES_PER_S)
-        self._refilled_at = self._loop.time()
-        self._dropped_lines = 0
-        self._dropped_bytes = 0
-        self._window_at = self._refilled_at
+        self._lines: _Lines | None = None
+        self._window_at = 0.0
         self._window_bytes = 0
         self._resume: asyncio.TimerHandle | None = None
         self._is_held = False
@@ -78,12 +148,12 @@ class StderrTap:
     @property
     def tail(self) -> bytes:
         """The last `TAIL_BYTES` at most."""
-        return bytes(self._tail[-TAIL_BYTES:])
+        return bytes(self._lines.tail[-TAIL_BYTES:]) if self._lines is not None else b""
 
     @property
     def held_bytes(self) -> int:
         """Bytes in memory, whatever was written."""
-        return len(self._tail) + len(self._partial)
+        return self._lines.held_bytes if self._lines is not None else 0
 
     @property
     def closed(self) -> bool:
@@ -119,10 +189,8 @@ class StderrTap:
             self._resume.cancel()
         watch_of(self._loop).remove(self._descriptor)
         os.close(self._descriptor)
-        if self._partial_size:
-            self._end_line()
-        if self._dropped_lines:
-            self._pass_on(None, 0)
+        if self._lines is not None:
+            self._lines.end()
 
     def _readable(self) -> None:
         now = self._loop.time()
@@ -155,48 +223,7 @@ class StderrTap:
         self.total_bytes += len(data)
         if self._on_data is not None:
             self._on_data(data)
-        self._tail += data
-        if len(self._tail) > 2 * TAIL_BYTES:
-            del self._tail[:-TAIL_BYTES]
-        self._split(data)
+        if self._lines is None:
+            self._lines = _Lines(self._loop, self._on_line)
+        self._lines.add(data)
         return len(data)
-
-    def _split(self, data: bytes) -> None:
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            if not self._may_pass():
-                # Out of budget: the rest is counted by one fast call instead of line by line.
-                last = data.rfind(b"\n")
-                self._dropped_lines += data.count(b"\n", start, last + 1)
-                self._dropped_bytes += last + 1 - start + self._partial_size
-                self._partial.clear()
-                self._partial_size = 0
-                start = last + 1
-                break
-            self._collect(data[start:end])
-            self._end_line()
-            start = end + 1
-        self._collect(data[start:])
-
-    def _collect(self, piece: bytes) -> None:
-        self._partial += piece[: LINE_BYTES - len(self._partial)]
-        self._partial_size += len(piece)
-
-    def _end_line(self) -> None:
-        line, size = bytes(self._partial), self._partial_size
-        self._partial.clear()
-        self._partial_size = 0
-        self._tokens -= 1
-        self._pass_on(line, size)
-
-    def _may_pass(self) -> bool:
-        if self._tokens < 1:
-            now = self._loop.time()
-            self._tokens = min(LINES_PER_S, self._tokens + (now - self._refilled_at) * LINES_PER_S)
-            self._refilled_at = now
-        return self._tokens >= 1
-
-    def _pass_on(self, line: bytes | None, size: int) -> None:
-        told = StderrLine(line, size, self._dropped_lines, self._dropped_bytes)
-        self._dropped_lines = self._dropped_bytes = 0
-        self._on_line(told)

@@ -13,7 +13,8 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -48,6 +49,7 @@ LINGER_S = 0.5
 KILL_WAIT_S = 1.0
 STOP_ALL_S = 6.0
 
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _MEMORY_WORDS = (b"MemoryError", b"out of memory", b"Out of memory", b"Cannot allocate memory", b"bad_alloc")
 
 
@@ -132,11 +134,11 @@ class PeerProcess:
         self._loop = asyncio.get_running_loop()
         self._tether: Tether | None = None
         self._stderr: StderrTap | None = None
-        self._pipes: list[int] = []
+        self._pipes: tuple[int, ...] = ()
         self._limit: str | None = None
         self._gone = _Moment()
         self._exited = _Moment()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timers: Sequence[asyncio.TimerHandle] = ()
         self._stopping: asyncio.Task[StopReport] | None = None
         self.close_stdin: Callable[[], None] | None = self._close_own_stdin
         """How stopping closes the peer's stdin. Whoever takes the pipes sets it; None begins with SIGTERM."""
@@ -203,7 +205,7 @@ class PeerProcess:
         its last words in the pipe. Pipes that nobody takes are closed by `stop`.
         """
         read_end, write_end = self._pipes
-        self._pipes = []
+        self._pipes = ()
         self.close_stdin = None
         return read_end, write_end
 
@@ -274,9 +276,9 @@ class PeerProcess:
                 pipes, tether = begin(self._spec, executable, self.mark, self._bare)
         except (OSError, ValueError) as fault:
             raise explain(self._spec, executable, fault) from fault
-        self._pipes = [pipes.stdout, pipes.stdin]
+        self._pipes = pipes.stdout, pipes.stdin
         # The variables are its own now: two kilobytes for each peer that is idle.
-        self._spec = replace(self._spec, environment={})
+        self._spec = replace(self._spec, environment=_NO_VARIABLES)
         self._stderr = StderrTap(pipes.stderr, self._listener.stderr, self._spec.echo)
         self._tether = tether
         if isinstance(tether, KeptTether):
@@ -294,11 +296,10 @@ class PeerProcess:
     async def _await_keeper(self, tether: KeptTether, executable: str) -> None:
         try:
             async with asyncio.timeout(KEEPER_START_S):
-                await asyncio.shield(tether.started)
+                await tether.has_started()
         except (OSError, asyncio.CancelledError) as fault:
             # TimeoutError is an OSError. Letting go makes the keeper end whatever there is of the peer.
-            tether.started.add_done_callback(lambda future: future.cancelled() or future.exception())
-            tether.let_go()
+            tether.give_up()
             self._close_pipes()
             if self._stderr is not None:
                 self._stderr.drain()
@@ -348,9 +349,10 @@ class PeerProcess:
         self._close_pipe(1)
 
     def _close_pipe(self, index: int) -> None:
-        if self._pipes and self._pipes[index] >= 0:
-            os.close(self._pipes[index])
-            self._pipes[index] = -1
+        ends = self._pipes
+        if ends and ends[index] >= 0:
+            os.close(ends[index])
+            self._pipes = tuple(-1 if place == index else end for place, end in enumerate(ends))
 
     def _close_pipes(self) -> None:
         self._close_pipe(0)

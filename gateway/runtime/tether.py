@@ -103,15 +103,16 @@ class KeptTether:
 
     __slots__ = (
         "_buffer", "_control", "_ended", "_events", "_failed", "_keeper", "_left", "_loop", "_mark",
-        "_process", "started",
+        "_process", "_started",
     )  # fmt: skip
 
     def __init__(self, kept: Kept, mark: str, events: TetherEvents) -> None:
-        """Take over a keeper that has been started; `started` tells how it went for the peer."""
+        """Take over a keeper that has been started; `has_started` tells how it went for the peer."""
         self._events = events
         self._mark = mark
         self._loop = asyncio.get_running_loop()
-        self.started: asyncio.Future[int] = self._loop.create_future()
+        self._started: asyncio.Future[int] | None = self._loop.create_future()
+        """None once that has been told."""
         self._process: ProcessId | None = None
         self._failed: OSError | None = None
         self._ended = False
@@ -129,6 +130,22 @@ class KeptTether:
     def keeper_pid(self) -> int:
         """The keeper's own pid."""
         return self._keeper.pid
+
+    async def has_started(self) -> None:
+        """Return once the peer runs.
+
+        Raises:
+            OSError: It does not.
+        """
+        if self._started is not None:
+            await asyncio.shield(self._started)
+            self._started = None
+
+    def give_up(self) -> None:
+        """Let go of a peer that has not started: how that goes on is told to nobody."""
+        if self._started is not None:
+            self._started.add_done_callback(lambda future: future.cancelled() or future.exception())
+        self.let_go()
 
     def terminate(self) -> None:
         self._order(b"T")
@@ -169,8 +186,8 @@ class KeptTether:
             case ["pid", pid]:
                 stat = read_stat(int(pid))
                 self._process = stat.id if stat else ProcessId(int(pid), 0)
-                if not self.started.done():
-                    self.started.set_result(int(pid))
+                if self._started is not None and not self._started.done():
+                    self._started.set_result(int(pid))
             case ["fail", number]:
                 # Told once the keeper has ended too: then nothing is left of the attempt.
                 self._failed = OSError(int(number), os.strerror(int(number)))
@@ -186,9 +203,9 @@ class KeptTether:
 
     def _keeper_ended(self) -> None:
         self._keeper.wait()
-        if not self.started.done():
+        if self._started is not None and not self._started.done():
             ended = OSError(errno.ECHILD, f"its keeper ended ({self._keeper.returncode})")
-            self.started.set_exception(self._failed or ended)
+            self._started.set_exception(self._failed or ended)
         if self._process is None:
             return
         if self._ended:

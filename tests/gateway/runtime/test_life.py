@@ -35,6 +35,7 @@ class Heard:
 def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
     peer = Heard()
     life = Life(cast("Any", peer), cast("Any", peer))
+    life.hear_hooks()
     life.message(b"before")
     life.mute()
     life.message(b"after", None)
@@ -44,6 +45,17 @@ def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
     assert life.together([b"after", b"after"]) == 2
 
     assert peer.heard == [(b"before",)]
+
+
+def test_answers_to_hooks_are_passed_on_by_a_life_that_hears_them_alone() -> None:
+    peer = Heard()
+    life = Life(cast("Any", peer), cast("Any", peer))
+    life.answered(1, b"{}")
+    life.hear_hooks()
+    life.answered(2, b"{}")
+    life.answered_all([(3, b"{}")])
+
+    assert peer.heard == [(2, b"{}"), ([(3, b"{}")],)]
 
 
 def test_what_a_connection_says_that_is_made_when_nobody_wants_it_any_more_is_not_heard() -> None:
