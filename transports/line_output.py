@@ -292,10 +292,11 @@ class LineOutput(ABC):
     def _watch(self, read_fd: int) -> None:
         """Be told when the reader of our pipe has gone: its write end becomes "readable" then, and only then."""
         if read_fd != self._write_fd and stat.S_ISFIFO(os.fstat(self._write_fd).st_mode):
-            watch_of(self._loop).add(self._write_fd, self._on_reader_gone)
+            watch_of(self._loop).add(self._write_fd, self)
             self._watching = True
 
-    def _on_reader_gone(self) -> None:
+    def noticed(self) -> None:
+        """The reader of our pipe has gone."""
         self._unwatch()
         self._break(BrokenPipeError(32, "broken pipe"))
 

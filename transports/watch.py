@@ -8,42 +8,44 @@ what lies behind one more descriptor is one more system call each time.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import select
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
 
-    Call: TypeAlias = Callable[[], object]
+    class Watching(Protocol):
+        """Who watches a descriptor. Itself, not a method of it, which would be one more object for each."""
+
+        def noticed(self) -> None:
+            """The descriptor can be read, or nothing will come of it any more."""
+            ...
 
 
 class Watch:
-    """What is watched on one loop: called there, again and again while there is something to read."""
+    """What is watched on one loop: told there, again and again while there is something to read."""
 
-    __slots__ = ("_calls", "_loop", "_poll")
+    __slots__ = ("_loop", "_poll", "_watching")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
-        self._calls: dict[int, Call] = {}
+        self._watching: dict[int, Watching] = {}
         self._poll: select.epoll | None = None
 
-    def add(self, descriptor: int, call: Call) -> None:
-        """Call whenever the descriptor can be read, or nothing will come of it any more."""
-        if not self._calls:
+    def add(self, descriptor: int, who: Watching) -> None:
+        """Tell `who` whenever the descriptor can be read, or nothing will come of it any more."""
+        if not self._watching:
             self._open()
         if self._poll is None:
             if (loop := self._loop()) is not None:
-                loop.add_reader(descriptor, call)
-        elif descriptor not in self._calls:
+                loop.add_reader(descriptor, who.noticed)
+        elif descriptor not in self._watching:
             self._poll.register(descriptor, select.EPOLLIN)
-        self._calls[descriptor] = call
+        self._watching[descriptor] = who
 
     def remove(self, descriptor: int) -> None:
-        """Call no more, if that was wanted. To be called before the descriptor is closed."""
-        if self._calls.pop(descriptor, None) is None:
+        """Tell nobody any more, if that was wanted. To be called before the descriptor is closed."""
+        if self._watching.pop(descriptor, None) is None:
             return
         loop = self._loop()
         if self._poll is None:
@@ -51,7 +53,7 @@ class Watch:
                 loop.remove_reader(descriptor)
             return
         self._poll.unregister(descriptor)
-        if not self._calls:
+        if not self._watching:
             if loop is not None:
                 loop.remove_reader(self._poll.fileno())
             self._poll.close()
@@ -59,23 +61,26 @@ class Watch:
 
     def _open(self) -> None:
         loop = self._loop()
+        # Where there is no such thing on this system, or no descriptor for it, the loop watches each by itself.
         if self._poll is None and loop is not None and hasattr(select, "epoll"):
-            # Where there is no descriptor for it, or no such thing on this system, the loop watches each by itself.
-            with contextlib.suppress(OSError):
-                self._poll = select.epoll()
-                loop.add_reader(self._poll.fileno(), self._look)
+            try:
+                poll = select.epoll()
+            except OSError:
+                return
+            loop.add_reader(poll.fileno(), self._look)
+            self._poll = poll
 
     def _look(self) -> None:
         if self._poll is None:
             return
-        ready = [(descriptor, self._calls.get(descriptor)) for descriptor, _ in self._poll.poll(0)]
-        for descriptor, call in ready:
-            # What was called before may have ended the watch, and closed what is another's by now.
-            if call is None or self._calls.get(descriptor) is not call:
+        ready = [(descriptor, self._watching.get(descriptor)) for descriptor, _ in self._poll.poll(0)]
+        for descriptor, who in ready:
+            # Who was told before may have ended the watch, and closed what is another's by now.
+            if who is None or self._watching.get(descriptor) is not who:
                 continue
             try:
-                call()
-            except Exception as fault:  # noqa: BLE001 - a fault of one must not keep the others from being called
+                who.noticed()
+            except Exception as fault:  # noqa: BLE001 - a fault of one must not keep the others from being told
                 loop = self._loop()
                 if loop is not None:
                     context = {"message": "what watches a descriptor has failed", "exception": fault}

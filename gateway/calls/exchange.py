@@ -62,6 +62,8 @@ class Exchange:
         """Called when the last session has ended."""
         self._stateless: dict[tuple[str | None, str], Session] = {}
         """By principal, and by the name that it has given to the session where it has several."""
+        self._shakes = self._shake
+        """Bound once for all peers."""
         self._manners: dict[str, Manners] = {}
         self._told: set[str] = set()
 
@@ -155,7 +157,7 @@ class Exchange:
     def make_peer(self, name: str, config: PeerConfig, client: Client) -> Peer:
         """Return a peer that is not connected yet."""
         peer = Peer(name, config, self.host, client=client, limit=self._limit(config))
-        peer.shakes = self._shake
+        peer.shakes = self._shakes
         peer.nest(self.config.limits.max_json_depth)
         return peer
 

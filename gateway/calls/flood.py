@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FLOOD_BURST = 20_000
 FLOOD_RATE = 5_000
 """Notifications that a peer may send at once, and per second for long."""
+_FULL = float(FLOOD_BURST)
 TELL_S = 1.0
 """How often the number of dropped notifications is recorded."""
 
@@ -26,10 +27,10 @@ class Flood:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._tokens = float(FLOOD_BURST)
+        self._tokens = _FULL
         self._tokens_at = peer.host.now()
         self._dropped = 0
-        self._held: dict[str, bytes] = {}
+        self._held: dict[str, bytes] | None = None
         """The last of each kind of change that was dropped."""
 
     def drops(self, method: str, data: bytes) -> bool:
@@ -41,7 +42,7 @@ class Flood:
             now = self._peer.host.now()
             gained = (now - self._tokens_at) * FLOOD_RATE / 1e9
             self._tokens_at = now
-            self._tokens = min(float(FLOOD_BURST), self._tokens + gained)
+            self._tokens = min(_FULL, self._tokens + gained)
         if self._tokens >= 1:
             self._tokens -= 1
             return False
@@ -51,7 +52,7 @@ class Flood:
             self._peer.host.later(TELL_S, self.tell)
         self._dropped += 1
         if method in mcp.LIST_CHANGED:
-            self._held[method] = data
+            self._held = {**(self._held or {}), method: data}
         return True
 
     def nobodys(self) -> None:
@@ -66,8 +67,8 @@ class Flood:
         if self._dropped:
             peer.note("drop", {"notifications": self._dropped})
             self._dropped = 0
-        held, self._held = self._held, {}
-        for data in held.values():
+        held, self._held = self._held, None
+        for data in held.values() if held is not None else ():
             if peer.is_ready:
                 self._tokens += 1
                 peer.message(data)

@@ -6,7 +6,7 @@ is reached (the `Host` does), nor where its words go (its sessions do).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -105,7 +105,7 @@ class Peer:
         """How many lives this connection has had."""
         self.may_renew = True
         """Whether a life of it may be ended because of its failings; a recorded one's ends as recorded."""
-        self.next_life: Callable[[], int] | None = None
+        self.next_life: Iterator[int] | None = None
         """Numbers lives, where there may be several connections."""
         self.timeout_ns = int(config.call_timeout_s * 1e9)
         self.level = ""
@@ -149,10 +149,10 @@ class Peer:
         """Whether nothing follows from that where a call goes with nothing more to say, and no question of the session
         waits: it is known to be its seat's only connection, and no call waits there for one."""
         self.wants = Wants()
-        self._settled: list[Callable[[], None]] = []
+        self._settled: tuple[Callable[[], None], ...] = ()
         self.last_id = 0
         """The id that was minted last: a counter, so that a recorded session mints the same ones again."""
-        self._early: dict[Id, int] = {}
+        self._early: dict[Id, int] | None = None
         """Ids of calls that nobody waits for any more, and the frame of each."""
         self.is_full = False
         self.flood = Flood(self)
@@ -247,7 +247,7 @@ class Peer:
         self.is_full = False
         before = self.life
         self.lives += 1
-        self.life = self.lives if self.next_life is None else self.next_life()
+        self.life = self.lives if self.next_life is None else next(self.next_life)
         self.state = "handshake"
         self.plain, self.is_plain = "", False
         self.note("open", {"life": self.life, "of": before} if before else {"life": self.life})
@@ -304,11 +304,11 @@ class Peer:
         if self.state in ("ready", "stopped"):
             call()
             return
-        self._settled.append(call)
+        self._settled = (*self._settled, call)
         self.start()
 
     def _tell_settled(self) -> None:
-        settled, self._settled = self._settled, []
+        settled, self._settled = self._settled, ()
         for call in settled:
             call()
 
@@ -477,6 +477,8 @@ class Peer:
                 self.waiting.remove(call)
             return False
         del self.pending[id_]
+        if self._early is None:
+            self._early = {}
         self._early[id_] = call.seq
         if len(self._early) > REMEMBERED_IDS:
             del self._early[next(iter(self._early))]
@@ -701,7 +703,7 @@ class Peer:
     def _unexpected(self, data: bytes, id_: Id | msgspec.UnsetType | None, kind: str) -> None:
         """Record an answer that nobody waits for, with why that is so."""
         flag = "orphan"
-        parent = self._early.pop(id_, None) if isinstance(id_, int | str) else None
+        parent = self._early.pop(id_, None) if self._early and isinstance(id_, int | str) else None
         if parent is not None:
             flag = "late"
         elif self.has_used(id_):
@@ -717,7 +719,7 @@ class Peer:
 
     def early(self, id_: object) -> int | None:
         """The frame of a request that was taken back, by its id; None where it was not, or has been answered."""
-        return self._early.get(id_) if isinstance(id_, int | str) else None
+        return self._early.get(id_) if self._early and isinstance(id_, int | str) else None
 
     def has_used(self, id_: object) -> bool:
         """Whether an id of ours is, or was, one of a request to the peer."""

@@ -174,7 +174,7 @@ class Seat:
             self._drop(idle)
         peer = self._exchange.make_peer(self.name, self.config, client)
         peer.on_left = self._left
-        peer.next_life = self._lives.__next__
+        peer.next_life = self._lives
         peer.likely = next((other.era for other in self.peers if other.facts), None)
         peer.sessions.append(session)
         self.peers.append(peer)

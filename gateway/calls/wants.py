@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
 
 
+_NONE: dict[str, set[object]] = {}
+"""What most peers have; never written to."""
+
+
 class Wants:
     """The resources that are subscribed to at one connection of a legacy peer."""
 
     __slots__ = ("_holders",)
 
     def __init__(self) -> None:
-        self._holders: dict[str, set[object]] = {}
+        self._holders = _NONE
 
     def __len__(self) -> int:
         return len(self._holders)
@@ -35,6 +39,8 @@ class Wants:
 
     def add(self, uri: str, holder: object) -> None:
         """Note that somebody subscribes."""
+        if self._holders is _NONE:
+            self._holders = {}
         self._holders.setdefault(uri, set()).add(holder)
 
     def drop(self, uri: str, holder: object) -> bool:

@@ -218,12 +218,13 @@ class Recordings:
 
     def _facts(self, config: PeerConfig, *, version: str = "", software: str = "") -> PeerFacts:
         """Return what a header says of a peer."""
+        command = [self._world.redact_text(word) for word in config.command]
         return PeerFacts(
             dialect="mcp",
             version=version,
             transport=config.kind,
             software=software,
-            command=[self._world.redact_text(word) for word in config.command],
+            command=config.command if command == config.command else command,
         )
 
 

@@ -143,7 +143,7 @@ class StderrTap:
         self._open = True
         self.total_bytes = 0
         os.set_blocking(descriptor, False)
-        watch_of(self._loop).add(descriptor, self._readable)
+        watch_of(self._loop).add(descriptor, self)
 
     @property
     def tail(self) -> bytes:
@@ -178,7 +178,7 @@ class StderrTap:
         if held:
             watch_of(self._loop).remove(self._descriptor)
         else:
-            watch_of(self._loop).add(self._descriptor, self._readable)
+            watch_of(self._loop).add(self._descriptor, self)
 
     def close(self) -> None:
         """Pass on what is unfinished, tell what was left out, give the pipe back. Safe to call twice."""
@@ -192,7 +192,8 @@ class StderrTap:
         if self._lines is not None:
             self._lines.end()
 
-    def _readable(self) -> None:
+    def noticed(self) -> None:
+        """Take what has come, as far as the flood's bounds go."""
         now = self._loop.time()
         if now - self._window_at >= FLOOD_WINDOW_S:
             self._window_at, self._window_bytes = now, 0
@@ -207,7 +208,7 @@ class StderrTap:
     def _read_again(self) -> None:
         self._resume = None
         if not self._is_held:
-            watch_of(self._loop).add(self._descriptor, self._readable)
+            watch_of(self._loop).add(self._descriptor, self)
 
     def _read(self) -> int | None:
         """Read once. Returns None where nothing is there now, or nothing more will come."""

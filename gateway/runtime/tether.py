@@ -120,7 +120,7 @@ class KeptTether:
         self._buffer = b""
         self._keeper = kept.keeper
         self._control: int | None = kept.control
-        watch_of(self._loop).add(self._control, self._read)
+        watch_of(self._loop).add(self._control, self)
 
     @property
     def pid(self) -> int:
@@ -166,7 +166,8 @@ class KeptTether:
             with contextlib.suppress(OSError):
                 os.write(self._control, order)
 
-    def _read(self) -> None:
+    def noticed(self) -> None:
+        """Hear what the keeper reports."""
         while self._control is not None:
             try:
                 data = os.read(self._control, 4096)

@@ -13,6 +13,14 @@ import pytest
 from tests.transports.wire_kit import run
 from transports.watch import Watch, watch_of
 
+
+class Each:
+    """Who does something whenever told."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.noticed: Callable[[], Any] = call
+
+
 Play: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
 
 
@@ -58,7 +66,7 @@ def test_who_watches_is_called_for_their_own_descriptor(play: Play, pipes: list[
         watch = Watch(asyncio.get_running_loop())
         heard: list[bytes] = []
         for reader, _ in pipes:
-            watch.add(reader, lambda reader=reader: heard.append(os.read(reader, 9)))
+            watch.add(reader, Each(lambda reader=reader: heard.append(os.read(reader, 9))))
         os.write(pipes[1][1], b"second")
         await _turns()
         os.write(pipes[0][1], b"first")
@@ -76,7 +84,7 @@ def test_who_has_not_read_all_is_called_again(play: Play, pipes: list[tuple[int,
         watch = Watch(asyncio.get_running_loop())
         heard: list[bytes] = []
         (reader, writer), *_ = pipes
-        watch.add(reader, lambda: heard.append(os.read(reader, 2)))
+        watch.add(reader, Each(lambda: heard.append(os.read(reader, 2))))
         os.write(writer, b"abcd")
         await _turns(8)
         assert heard == [b"ab", b"cd"]
@@ -98,8 +106,8 @@ def test_the_end_of_a_writer_and_the_end_of_a_reader_are_told(
             watch.remove(descriptor)
 
         reader, writer = pipes[0][0], pipes[1][1]
-        watch.add(reader, lambda: ended("writer", reader))
-        watch.add(writer, lambda: ended("reader", writer))
+        watch.add(reader, Each(lambda: ended("writer", reader)))
+        watch.add(writer, Each(lambda: ended("reader", writer)))
         await _turns()
         assert told == []
         os.close(pipes[0][1])
@@ -119,15 +127,15 @@ def test_what_is_removed_is_not_called_any_more_and_may_be_removed_twice(
         watch = Watch(asyncio.get_running_loop())
         heard: list[int] = []
         (reader, writer), (other, _), _ = pipes
-        watch.add(reader, lambda: heard.append(reader))
-        watch.add(other, lambda: heard.append(other))
+        watch.add(reader, Each(lambda: heard.append(reader)))
+        watch.add(other, Each(lambda: heard.append(other)))
         watch.remove(reader)
         watch.remove(reader)
         os.write(writer, b"x")
         await _turns()
         assert heard == []
         watch.remove(other)
-        watch.add(reader, lambda: (heard.append(reader), watch.remove(reader)))
+        watch.add(reader, Each(lambda: (heard.append(reader), watch.remove(reader))))
         await _turns()
         assert heard == [reader]
 
@@ -152,10 +160,10 @@ def test_a_number_that_is_anothers_by_now_is_not_taken_for_what_was_ready(
             os.close(other)
             ours, theirs = os.pipe2(os.O_NONBLOCK)
             fresh.extend((ours, theirs))
-            watch.add(ours, lambda: called.append("new"))
+            watch.add(ours, Each(lambda: called.append("new")))
 
-        watch.add(numbers[0], lambda: replace(numbers[1]))
-        watch.add(numbers[1], lambda: replace(numbers[0]))
+        watch.add(numbers[0], Each(lambda: replace(numbers[1])))
+        watch.add(numbers[1], Each(lambda: replace(numbers[0])))
         os.write(pipes[0][1], b"x")
         os.write(pipes[1][1], b"x")
         await _turns()
@@ -184,7 +192,9 @@ def test_a_fault_of_one_is_told_and_the_others_are_called(play: Play, pipes: lis
             heard.append(reader)
 
         for number, (reader, writer) in enumerate(pipes):
-            watch.add(reader, lambda reader=reader, number=number: (fail if number == 1 else hear)(reader))
+            watch.add(
+                reader, Each(lambda reader=reader, number=number: (fail if number == 1 else hear)(reader))
+            )
             os.write(writer, b"x")
         await _turns()
         assert sorted(heard) == sorted([pipes[0][0], pipes[2][0]])
@@ -199,7 +209,7 @@ def test_no_descriptor_is_held_once_nothing_is_watched(play: Play, pipes: list[t
         assert watch is watch_of(asyncio.get_running_loop())
         before = len(os.listdir("/proc/self/fd"))
         for reader, _ in pipes:
-            watch.add(reader, lambda: None)
+            watch.add(reader, Each(lambda: None))
         assert len(os.listdir("/proc/self/fd")) == before + 1
         for reader, _ in pipes:
             watch.remove(reader)
