@@ -36,6 +36,12 @@ class LockedError(RecordingError):
     code: Code = "denied"
 
 
+class TakenError(RecordingError):
+    """The directory that a recording is to be written to holds something."""
+
+    code: Code = "invalid_request"
+
+
 class NotARecordingError(RecordingError):
     """The path holds no recording, or its header cannot be read."""
 

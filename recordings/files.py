@@ -13,7 +13,7 @@ import stat
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeAlias
 
-from recordings.errors import LockedError, NotARecordingError, RecordingError
+from recordings.errors import LockedError, NotARecordingError, RecordingError, TakenError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,15 +56,13 @@ def make_directory(path: Place) -> int:
             os.mkdir(path, 0o700)
         fd = open_directory(path)
     except OSError as error:
-        raise RecordingError(f"the directory {path} cannot be made: {error.strerror}", code="io") from error
+        raise RecordingError(f"the directory `{path}` cannot be made: {error.strerror}", code="io") from error
     try:
         if os.fstat(fd).st_uid != os.geteuid():
-            raise RecordingError(f"the directory {path} belongs to another user", code="denied")
+            raise RecordingError(f"the directory `{path}` belongs to another user", code="denied")
         lock(fd, path)
         if os.listdir(fd):
-            raise RecordingError(
-                f"the directory {path} is not empty: a recording needs its own", code="invalid_request"
-            )
+            raise TakenError(f"the directory `{path}` is not empty: a recording needs its own")
         os.fchmod(fd, 0o700)
     except BaseException:
         os.close(fd)
@@ -234,7 +232,7 @@ def open_to_read(path: Path, name: str) -> int:
         fd = os.open(path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise NotARecordingError(f"{path} holds no recording: {name} is not a file")
+        raise NotARecordingError(f"`{path}` holds no recording: `{name}` is not a file")
     return fd
 
 
@@ -244,9 +242,9 @@ def readable(path: Path, name: str) -> Generator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
-        raise NotARecordingError(f"{path} holds no recording: there is no {name}") from None
+        raise NotARecordingError(f"`{path}` holds no recording: there is no `{name}`") from None
     except OSError as error:
-        raise NotARecordingError(f"{path / name} cannot be read: {error.strerror}", code="io") from None
+        raise NotARecordingError(f"`{path / name}` cannot be read: {error.strerror}", code="io") from None
 
 
 def secret_key(path: Place) -> bytes:

@@ -237,7 +237,7 @@ def reindex(
     try:
         directory = files.open_directory(path)
     except OSError:
-        raise NotARecordingError(f"{path} is not a directory: a recording is one") from None
+        raise NotARecordingError(f"`{path}` is not a directory: a recording is one") from None
     try:
         files.lock(directory, path)
         header = decode_header(files.read_small(path, files.HEADER))

@@ -166,7 +166,7 @@ def open_recording(path: Path | str, progress: Callable[[int, int], None] | None
     """
     path = Path(path)
     if not path.is_dir():
-        raise NotARecordingError(f"{path} is not a directory: a recording is one")
+        raise NotARecordingError(f"`{path}` is not a directory: a recording is one")
     head = files.read_small(path, files.HEADER)
     header = decode_header(head)
     warnings: list[str] = []
@@ -217,7 +217,9 @@ def _warn(header: Header, index: Index, state: State, warnings: list[str]) -> No
     if index.unanswered and state != "live":
         count = len(index.unanswered)
         warnings.append(
-            f"{count} {'request has' if count == 1 else 'requests have'} no answer and count as lost"
+            "1 request has no answer and counts as lost"
+            if count == 1
+            else f"{count} requests have no answer and count as lost"
         )
     if header.incomplete:
         warnings.append("the recording is incomplete: the session was served while it could not be written")
@@ -269,7 +271,7 @@ def _seal(path: Path) -> Seal:
     try:
         return msgspec.json.decode(files.read_small(path, files.SEALED), type=Seal)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise NotARecordingError(f"{path}/{files.SEALED} cannot be read") from None
+        raise NotARecordingError(f"`{path}/{files.SEALED}` cannot be read") from None
 
 
 def decoded(line: bytes, byte: int) -> Frame:

@@ -40,7 +40,7 @@ def lines(report: Report) -> Iterator[Line]:
             yield "dim", f"  later     {_counted(headline.later, 'divergence')} more in this lane, folded"
         yield "plain", ""
     word, tone = _VERDICTS[report.verdict]
-    yield tone, f"{word}  recording {_named(report)} ({report.mode})"
+    yield tone, f"{word}  recording {printable(report.path)} ({report.mode})"
     if report.aborted:
         yield "plain", f"  ended     {printable(report.aborted)}"
     for each in report.harmless:
@@ -80,7 +80,7 @@ def _title(report: Report, divergence: Divergence) -> str:
     if divergence.live is not None:
         parts.append(f"at live frame {divergence.live}")
     expected = f", expected seq {divergence.recorded}" if divergence.recorded is not None else ""
-    parts.append(f"(recording {printable(report.session or report.path)}{expected})")
+    parts.append(f"(recording {printable(report.path)}{expected})")
     parts.append(f"class {divergence.cls}")
     return "  ".join(parts)
 
@@ -105,11 +105,6 @@ def _nearest(divergence: Divergence) -> str:
     distance = f", distance {first.distance}" if first.distance else ""
     also = ", ".join(f"seq {near.seq} (lane {_lane(near.lane)})" for near in others)
     return f"seq {first.seq} ({lane}{nth}){distance}" + (f"; also {also}" if also else "")
-
-
-def _named(report: Report) -> str:
-    path = printable(report.path)
-    return f"{printable(report.session)} in {path}" if report.session else path
 
 
 def _served(report: Report) -> str:

@@ -176,7 +176,7 @@ def _lines(path: Path, result: Salvaged) -> Iterator[bytes]:
     try:
         fd = os.open(path / files.SEALED_FRAMES, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
-        raise NotARecordingError(f"{path} holds no frames") from None
+        raise NotARecordingError(f"`{path}` holds no frames") from None
     try:
         yield from _chunked_lines(fd, path, result)
     finally:

@@ -216,11 +216,11 @@ def _tell(outcomes: Sequence[tuple[Fixture, list[Failure]]], *, junit: Path | No
         return
     from gateway.cli.tones import show
 
-    show(_lines(outcomes))
+    show(lines_of(outcomes))
 
 
-def _lines(outcomes: Sequence[tuple[Fixture, list[Failure]]]) -> Iterator[Line]:
-    from recordings.report import value_text
+def lines_of(outcomes: Sequence[tuple[Fixture, list[Failure]]]) -> Iterator[Line]:
+    from recordings.report import changes_text
     from recordings.views import printable
 
     for fixture, failures in outcomes:
@@ -230,9 +230,8 @@ def _lines(outcomes: Sequence[tuple[Fixture, list[Failure]]]) -> Iterator[Line]:
         for one in failures:
             ids = " ".join(f"{name}={value}" for name, value in one.ids.items())
             yield "warn", printable(f"  {one.event}  {ids}  {one.what}")
-            for change in one.changes:
-                values = f"{value_text(change.before)}  ->  {value_text(change.after)}"
-                yield "plain", printable(f"    {change.pointer or '/'}  {values}")
+            for line in changes_text(one.changes, indent=4):
+                yield "plain", line
 
 
 def _junit(outcomes: Sequence[tuple[Fixture, list[Failure]]]) -> str:

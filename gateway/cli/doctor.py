@@ -20,7 +20,7 @@ from gateway.cli.output import (
     tell_error,
     tell_warning,
 )
-from gateway.cli.reading import bar, chosen, telling
+from gateway.cli.reading import bar, chosen, telling, with_place
 
 if TYPE_CHECKING:
     from recordings.salvage import Report, Salvaged
@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
 def _examine(directory: Path, *, json: bool) -> int:
     from recordings.salvage import examine
 
-    with telling(), bar("reading") as shown:
+    with telling(directory), bar("reading") as shown:
         report = examine(directory, shown)
     if json:
         print_json({"healthy": report.healthy, **asdict(report), "path": str(report.path)})
@@ -82,7 +82,7 @@ def _examine(directory: Path, *, json: bool) -> int:
 def _reindex(directory: Path, *, json: bool) -> int:
     from recordings.lookup import reindex
 
-    with telling(), bar("indexing") as shown:
+    with telling(directory), bar("indexing") as shown:
         recording = reindex(directory, progress=shown)
     if json:
         print_json({"path": str(recording.path), "state": recording.state, "frames": recording.frames})
@@ -104,13 +104,13 @@ def _tell(report: Report) -> None:
         )
         return
     for each in report.damage:
-        tell_error(each)
+        tell_error(with_place(each, report.path))
 
 
 def _salvage(directory: Path, out: Path, *, json: bool) -> int:
     from recordings.salvage import salvage
 
-    with telling(), bar("salvaging") as shown:
+    with telling(directory), bar("salvaging") as shown:
         result = salvage(directory, out, shown)
     if json:
         print_json({**asdict(result), "path": str(result.path)})

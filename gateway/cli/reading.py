@@ -9,9 +9,10 @@ import os
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from gateway.cli.output import BAD_INPUT, LONG, WRONG_USE, CliError, cut, grid, tell_warning
+from gateway.cli.output import BAD_INPUT, LONG, WRONG_USE, CliError, counted, cut, grid, tell_warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -24,21 +25,50 @@ if TYPE_CHECKING:
     from recordings.views import Row
 
 HEADER = "recording.json"
+TEXT = "session.json"
+"""What a recording that was exported as text begins with."""
 FIRST = 200
 """Bytes of which the first line is shown in a row, where a frame is no message."""
 RIGHT = ("seq", "at", "took", "bytes")
 
 
 @contextmanager
-def telling() -> Generator[None]:
-    """Turn what is wrong with a recording into the error that ends a command."""
-    from recordings.errors import RecordingError
+def telling(path: Path | None = None) -> Generator[None]:
+    """Turn what is wrong with a recording, the one at `path` if that is known, into the error that ends a command."""
+    from recordings.errors import DamagedError, NotARecordingError, RecordingError, TakenError
 
     try:
         yield
     except RecordingError as error:
         code = WRONG_USE if error.details.keys() == {"seq"} else BAD_INPUT
-        raise CliError(error.message, code=code) from error
+        message, hint = error.message, None
+        if isinstance(error, TakenError):
+            hint = "Name another one, or remove it"
+        elif path is not None and isinstance(error, NotARecordingError):
+            hint = _instead_of(path)
+        elif path is not None and isinstance(error, DamagedError):
+            message = with_place(message, path)
+        raise CliError(message, hint=hint, code=code) from error
+
+
+def with_place(message: str, path: Path) -> str:
+    """What is said of damage, with the recording's own name in the command that helps."""
+    return message.replace("doctor DIR", f"doctor {quote(str(path))}")
+
+
+def _instead_of(path: Path) -> str | None:
+    """What to do with a path that is there and is no recording, by what it is."""
+    if path.is_file():
+        return (
+            f"Where another tool has recorded it, `tieline import {quote(str(path))}` makes a recording of it"
+        )
+    if (path / TEXT).is_file():
+        return f"It holds one as text: `tieline import {quote(str(path))}` makes a recording of it"
+    if found := recordings_in(path):
+        return f"{counted(len(found), 'recording')} in it; name one, as `{found[0]}`"
+    return (
+        None if (path / HEADER).exists() else "`tieline recordings` lists those that lie in the usual place"
+    )
 
 
 def usual_place() -> Path:
@@ -82,7 +112,7 @@ def opened(path: Path | None, *, quiet: bool = False) -> Recording:
     from recordings.store import open_recording
 
     path = chosen(path)
-    with telling(), bar("opening") as shown:
+    with telling(path), bar("opening") as shown:
         recording = open_recording(path, shown)
     if not quiet:
         for warning in recording.warnings:

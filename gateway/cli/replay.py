@@ -240,7 +240,7 @@ def _quoted(option: str) -> str:
 
 def _one_of(option: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
-        raise CliError(f"`{option}` is not `{value}`", hint=f"Say {', '.join(known)}")
+        raise CliError(f"`{option} {value}` is not known", hint=f"Say {', '.join(known)}")
     return value
 
 
@@ -265,5 +265,5 @@ def _pace(text: str) -> float:
     except ValueError:
         factor = -1.0
     if not 0 <= factor < 1e6:
-        raise CliError(f"`--pace` is not `{text}`", hint="Say zero, recorded, or scaled:0.5")
+        raise CliError(f"`--pace {text}` is not known", hint="Say zero, recorded, or scaled:0.5")
     return factor

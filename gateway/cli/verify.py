@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
         recording cannot be used or a live server cannot be reached.
         """
         if fail_on not in SEVERITIES:
-            raise CliError(f"`--fail-on` is not `{fail_on}`", hint="Say breaking, changed or added")
+            raise CliError(f"`--fail-on {fail_on}` is not known", hint="Say breaking, changed or added")
         try:
             source = opened(recording)
         except CliError as error:
@@ -86,7 +86,13 @@ def live_config(
     from gateway.config import for_one_peer
 
     if not command and not url:
-        config = load_config(config_path(path))
+        try:
+            found = config_path(path)
+        except CliError as error:
+            raise CliError(
+                str(error), hint=f"{error.hint}; or put the server's command after `--`", code=error.code
+            ) from error
+        config = load_config(found)
         missing = [name for name in names if name not in config.active_peers]
         if missing:
             raise CliError(

@@ -164,7 +164,7 @@ def _another(
     """The script of a further recording."""
     if set(other.header.peers) != set(source.header.peers):
         raise ChoiceError(
-            f"`{other.path.name}` and `{source.path.name}` are recordings of other peers",
+            f"`{other.path.name}` and `{source.path.name}` are recordings of different peers",
             "Replay recordings of one configuration together",
         )
     recorded, _ = profiles_of(other.header.settings, roots=usual_roots())

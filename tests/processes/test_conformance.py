@@ -153,3 +153,12 @@ def test_a_fixture_that_cannot_be_used_ends_with_3(text: str | None, said: str, 
     assert done.stderr.startswith("error: `")
     assert said in done.stderr
     assert not (tmp_path / "live" / "started").exists()
+
+
+def test_without_a_server_to_hold_against_both_ways_to_name_one_are_told(
+    fixture: Path, tmp_path: Path
+) -> None:
+    done = tieline("conformance", "check", fixture, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "there is no `tieline.toml`" in done.stderr
+    assert "or put the server's command after `--`" in done.stderr

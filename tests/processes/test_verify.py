@@ -250,7 +250,7 @@ def test_a_cancelled_call_is_cancelled_again(tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     [
         (["nowhere", "--", "x"], 3, "error: "),
-        (["SESSION", "--fail-on", "all", "--", "x"], 2, "error: `--fail-on` is not `all`"),
+        (["SESSION", "--fail-on", "all", "--", "x"], 2, "error: `--fail-on all` is not known"),
         (
             ["SESSION", "--url", "http://127.0.0.1:1/mcp", "--", "x"],
             2,

@@ -66,7 +66,7 @@ REPORT = Report(
 
 def test_the_text_says_where_what_and_how_to_go_on() -> None:
     assert text(REPORT) == (
-        "DIVERGED  lane turn3/tool2  at live frame 118  (recording 8f2c, expected seq 204)"
+        "DIVERGED  lane turn3/tool2  at live frame 118  (recording s/, expected seq 204)"
         "  class changed-params\n"
         "  live      tools/call search @ ext.index\n"
         "  because   the recording has this request with other values\n"
@@ -77,7 +77,7 @@ def test_the_text_says_where_what_and_how_to_go_on() -> None:
         "  next      tieline fork s/ --at 199 --out s.fork\n"
         "  later     2 divergences more in this lane, folded\n"
         "\n"
-        "DIVERGED  recording 8f2c in s/ (replay)\n"
+        "DIVERGED  recording s/ (replay)\n"
         "  served    187 of 260 frames; unplayed 61 (1 lane: turn4), relaxed 2, ambiguous 0, races 0\n"
     )
 

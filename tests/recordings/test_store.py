@@ -378,7 +378,7 @@ def test_requests_without_an_answer_are_lost_once_the_writer_is_gone(tmp_path: P
     *_, last = recording
     assert (last.kind, last.seq, last.re, last.flags) == ("lost", 5, 2, ("synthetic",))
     assert recording.frame(5).kind == "lost"
-    assert recording.warnings == ["1 request has no answer and count as lost"]
+    assert recording.warnings == ["1 request has no answer and counts as lost"]
 
 
 def test_a_sealed_recording_holds_few_files_and_unpacks_with_zstd(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_frames_are_listed_a_row_each(tieline: Any, path: Path) -> None:
     rows = [line.split() for line in told.out.splitlines() if line.strip()[:1].isdigit()]
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "5", "6", "7", "8"]
     assert "399 ms" in told.out
-    assert told.err == "warning: 1 request has no answer and count as lost\n"
+    assert told.err == "warning: 1 request has no answer and counts as lost\n"
 
 
 @pytest.fixture
@@ -217,6 +217,32 @@ def test_a_directory_that_is_not_there_is_wrong_use_and_one_that_is_no_recording
     assert "holds no recording" in told.err
 
 
+def test_what_is_no_recording_is_told_with_what_to_do_instead(tieline: Any, tmp_path: Path) -> None:
+    def hint(place: Path) -> str:
+        return tieline("frames", place).err.partition("\nhint: ")[2]
+
+    (tmp_path / "empty").mkdir()
+    assert hint(tmp_path / "empty") == "`tieline recordings` lists those that lie in the usual place\n"
+    (tmp_path / "some.har").touch()
+    assert f"`tieline import {tmp_path / 'some.har'}`" in hint(tmp_path / "some.har")
+    (tmp_path / "as text").mkdir()
+    (tmp_path / "as text" / "session.json").touch()
+    assert f"`tieline import '{tmp_path / 'as text'}'`" in hint(tmp_path / "as text")
+    path = recorded(tmp_path / "many" / "r", session(3))
+    assert hint(tmp_path / "many") == f"1 recording in it; name one, as `{path}`\n"
+
+
+def test_a_place_that_is_taken_is_told_with_what_to_do(tieline: Any, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    told = tieline("fork", path, "--at", "1", "--out", tmp_path / "taken")
+    assert told.code == 3
+    assert told.err.endswith(
+        f"error: the directory `{tmp_path / 'taken'}` is not empty: a recording needs its own\n\n"
+        "hint: Name another one, or remove it\n"
+    )
+
+
 @pytest.mark.parametrize("command", [["frames"], ["show", "40"], ["export", "--json"]])
 def test_damage_is_bad_input_that_names_the_place_and_the_way_out(
     tieline: Any, tmp_path: Path, command: list[str]
@@ -228,7 +254,7 @@ def test_damage_is_bad_input_that_names_the_place_and_the_way_out(
     told = tieline(name, path, *rest)
     assert told.code == 3
     assert "damaged at seq" in told.err
-    assert "--salvage" in told.err
+    assert f"`tieline doctor {path} --salvage OUT`" in told.err
 
 
 def test_the_summary_counts_calls(tieline: Any, path: Path) -> None:

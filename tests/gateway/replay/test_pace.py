@@ -141,5 +141,5 @@ def test_the_words_of_the_command_line() -> None:
         0.0,
     ]
     for word in ("fast", "scaled:", "scaled:-1", "scaled:nan", "scaled:inf"):
-        with pytest.raises(CliError, match="`--pace` is not"):
+        with pytest.raises(CliError, match=f"`--pace {word}` is not known"):
             pace_of(word)
