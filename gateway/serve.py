@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gateway.runtime.reports import PeerReport
     from gateway.runtime.verifying import Verifying
     from gateway.telemetry.hub import Telemetry
-    from recordings.script import Source
+    from recordings.held import Source
 
     class MakeWorld(Protocol):
         """How the world of a gateway is made: the real one, or one whose peers are recordings."""

@@ -16,9 +16,9 @@ from recordings.difference import Change, differences
 from recordings.errors import Code, RecordingError
 from recordings.form import former
 from recordings.frame import NO_BODY, Frame, is_hop
+from recordings.held import Held, Source
 from recordings.operations import part_of
 from recordings.profile import Profile
-from recordings.script import Held, Source
 
 SCHEMA = "tieline.fixture.v1"
 Compare: TypeAlias = Literal["exact", "normalised"]

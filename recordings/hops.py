@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from recordings.columns import Told
 from recordings.frame import HOP, Frame
+from recordings.held import Source
 from recordings.profile import Rule
-from recordings.script import Source
 
 PASSED_OVER = frozenset(("$/cancelRequest",))
 """Notifications that are said when somebody has waited for long: whether they are is timing."""

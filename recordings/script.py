@@ -6,15 +6,16 @@ finds the recorded request for a live one, `gate` says when a recorded frame may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from recordings.columns import Told
-from recordings.frame import HOP, Frame
+from recordings.frame import HOP
+from recordings.held import Source
+from recordings.hostcalls import HostCalls
 from recordings.profile import Consumption, Profile, consumption
-from recordings.views import inline_body
 
 ArrivalKind: TypeAlias = Literal["request", "cancel", "answer", "suspension"]
 DeliveryKind: TypeAlias = Literal["message", "stray", "failed", "ended", "timeout"]
@@ -25,8 +26,6 @@ CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
 LISTEN = "subscriptions/listen"
 EVENT_HOOK = "pi/event_hook"
-HOST_CALL = "pi/host_call"
-"""What an extension asks of the gateway itself: what it was given is given again, and nothing is done."""
 BEGINNINGS = (PROGRESS, "notifications/subscriptions/acknowledged")
 """Notifications that a request alone brings about; what else comes on its stream has causes of its own."""
 
@@ -90,43 +89,6 @@ class Meeting(msgspec.Struct, gc=False):
     """0 where it could not be reached."""
 
 
-class Source(Protocol):
-    """Where frames are had from: a `Lookup`, which keeps none of them in memory."""
-
-    def rows(self) -> Iterable[Told]:
-        """What is known of every frame, in order."""
-        ...
-
-    def frame(self, seq: int) -> Frame:
-        """One frame."""
-        ...
-
-    def body(self, seq: int) -> bytes:
-        """The bytes of a frame's body."""
-        ...
-
-
-class Held:
-    """Frames that are held in memory, as a source."""
-
-    def __init__(self, frames: Iterable[Frame], body: Callable[[Frame], bytes] = inline_body) -> None:
-        self._frames = {frame.seq: frame for frame in frames if frame.kind != "block"}
-        self._body = body
-
-    def rows(self) -> Iterable[Frame]:
-        """The frames, in order."""
-        return self._frames.values()
-
-    def frame(self, seq: int) -> Frame:
-        """One frame."""
-        return self._frames[seq]
-
-    def body(self, seq: int) -> bytes:
-        """The bytes of a frame's body."""
-        frame = self._frames[seq]
-        return bytes(frame.body) if frame.blob is None else self._body(frame)
-
-
 class Script:
     """One recording, read for replay. Immutable once it is made: any number of replays share it."""
 
@@ -153,12 +115,7 @@ class Script:
         """Shared peers that were ready before the session began, and the frame that holds their greeting."""
         self.ends: dict[str, int] = {}
         """Peers that went by themselves, and the last frame that says so."""
-        self.hosted: dict[int, list[int]] = {}
-        """Host calls, and the frames of what they were given, in order."""
-        self.decided: dict[int, list[int]] = {}
-        """Host calls, and the frames of the decisions about each, in order."""
-        self.shown: dict[int, list[int]] = {}
-        """Host calls, and the frames of what a person answered at the gateway's terminal in the course of each."""
+        self.host_calls = HostCalls()
         self._shaking: set[str] = set()
         self._cancels: dict[int, int] = {}
         self._answers: dict[int, int] = {}
@@ -262,8 +219,8 @@ class Script:
                 self._legs.setdefault(made_by.cause, []).append(frame.seq)
         elif frame.method == CANCELLED and frame.re is not None:
             self._dropped.setdefault(frame.re, frame.at)
-        elif frame.re in self.hosted and frame.kind in ("response", "error", "chunk"):
-            self.hosted[frame.re].append(frame.seq)
+        else:
+            self.host_calls.gives(frame)
 
     def _to_core(self, frame: Told) -> None:
         if frame.kind == "error" and frame.re in self.arrivals:
@@ -356,8 +313,7 @@ class Script:
                 self._deliver(frame, "message", cause, is_answer=True)
         elif frame.kind == "request":
             self._deliver(frame, "message", frame.parent, is_question=True)
-            if frame.method == HOST_CALL:
-                self.hosted[frame.seq] = []
+            self.host_calls.asks(frame)
         elif frame.kind in ("notification", "chunk"):
             self._deliver(
                 frame, "message", frame.re if frame.re is not None else self._stream_of(frame.parent)
@@ -415,10 +371,7 @@ class Script:
             self._decide(frame)
 
     def _decide(self, frame: Told) -> None:
-        if frame.kind == "policy" and frame.parent in self.hosted:
-            self.decided.setdefault(frame.parent, []).append(frame.seq)
-        elif frame.kind == "ui" and frame.re is not None and frame.parent in self.hosted:
-            self.shown.setdefault(frame.parent, []).append(frame.seq)
+        self.host_calls.decides(frame)
         if frame.kind not in ("open", "ready", "close", "timeout", "fault"):
             return
         x = self.source.frame(frame.seq).x or {}

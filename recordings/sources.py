@@ -5,9 +5,9 @@ Owns the choice between the two, and nothing of either.
 
 from __future__ import annotations
 
+from recordings.held import Held
 from recordings.lookup import Lookup, open_lookup
 from recordings.reader import Recording
-from recordings.script import Held
 
 SMALL_BYTES = 64 * 1024 * 1024
 """Up to so many bytes of lines a recording is held in memory, where a frame costs a tenth of what it costs on disk."""

@@ -17,8 +17,8 @@ from gateway.cli.tones import show
 if TYPE_CHECKING:
     from gateway.config import Config
     from recordings.drift import Severity
+    from recordings.held import Source
     from recordings.reader import Recording
-    from recordings.script import Source
 
 INCOMPLETE = 2
 MOST_NAMED = 5

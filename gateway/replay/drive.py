@@ -26,7 +26,7 @@ from gateway.replay.staged_session import is_input
 from gateway.replay.staged_terminal import StagedTerminal
 from recordings.frame import HOP, Frame, is_hop
 from recordings.header import Header
-from recordings.script import HOST_CALL
+from recordings.hostcalls import HOST_CALL
 from transports.base import Id, Origin, Receiver
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ class Hosting:
     def call_of(self, live: int) -> int | None:
         """The recorded host call that a live one is, by the numbers of their frames."""
         seq = self._recorded_of.get(live)
-        return seq if seq in self._script.hosted else None
+        return seq if seq in self._script.host_calls.given else None
 
     def known_of(self, live: int) -> dict[str, Any] | None:
         """What the first decision about a recorded host call was made of; `live` is the frame of the call."""
@@ -49,7 +49,7 @@ class Hosting:
         decisions = self._decisions(call)
         if call is None or len(decisions) < 2:
             return False
-        put = (*self._script.passed_on.get(call, ()), *self._script.shown.get(call, ()))
+        put = (*self._script.passed_on.get(call, ()), *self._script.host_calls.shown.get(call, ()))
         return not any(decisions[0] < seq < decisions[1] for seq in put)
 
     def is_joined(self, live: int) -> bool:
@@ -58,12 +58,14 @@ class Hosting:
         wanted = self._question_of(call) if call is not None else None
         if call is None or wanted is None:
             return False
-        later = (seq for seq in self._script.hosted if seq > call and seq not in self._answered)
+        later = (seq for seq in self._script.host_calls.given if seq > call and seq not in self._answered)
         other = next((seq for seq in later if self._question_of(seq) == wanted), None)
-        return other is not None and not (self._script.passed_on.get(other) or self._script.shown.get(other))
+        return other is not None and not (
+            self._script.passed_on.get(other) or self._script.host_calls.shown.get(other)
+        )
 
     def _decisions(self, call: int | None) -> tuple[int, ...]:
-        return tuple(self._script.decided.get(call, ())) if call is not None else ()
+        return tuple(self._script.host_calls.decided.get(call, ())) if call is not None else ()
 
     def _question_of(self, call: int) -> tuple[str, ...] | None:
         """What two recorded host calls have in common that have one question; None of one that had none."""

@@ -23,7 +23,8 @@ from gateway.replay.player import Act, Asked, Player
 from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
 from gateway.replay.telling import failing
 from recordings.errors import RecordingError
-from recordings.script import CANCELLED, HOST_CALL, LISTEN, Delivery, Meeting
+from recordings.hostcalls import HOST_CALL
+from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from transports.base import Id
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from recordings.columns import Told
-    from recordings.script import Source
+    from recordings.held import Source
 
 
 class Step(msgspec.Struct, eq=False):

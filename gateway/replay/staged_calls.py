@@ -196,7 +196,7 @@ def give(hosted: Hosted, kind: str, body: bytes) -> None:
 def give_again(player: Player, served: Staged) -> None:
     """Give a host call all that its recorded one was given."""
     call = player.hosting.call_of(served.hosted.seq) if served.hosted is not None else None
-    for seq in player.script.hosted[call] if call is not None else ():
+    for seq in player.script.host_calls.given[call] if call is not None else ():
         if served.hosted is not None:
             give(served.hosted, player.script.source.frame(seq).kind, player.script.body(seq))
     if served.hosted is not None:

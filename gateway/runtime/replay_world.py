@@ -217,7 +217,7 @@ class ReplayWorld(World):
 
         def recorded(shown: Shown) -> list[Frame]:
             call = player.hosting.call_of(shown.about.seq)
-            seqs = player.script.shown.get(call, []) if call is not None else []
+            seqs = player.script.host_calls.shown.get(call, []) if call is not None else []
             return [player.script.source.frame(seq) for seq in seqs]
 
         return PlayedTerminal(recorded, asyncio.get_running_loop().call_soon)

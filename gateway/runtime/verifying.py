@@ -19,7 +19,7 @@ TOLD_S = 5.0
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.exchange import Exchange
-    from recordings.script import Source
+    from recordings.held import Source
 
 
 class Verifying:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from recordings.frame import Frame
+from recordings.held import Held
 from recordings.profile import BUILT_IN
-from recordings.script import Held, Script
+from recordings.script import Script
 from tests.recordings.recording_kit import frame
 
 Message = dict[str, Any]

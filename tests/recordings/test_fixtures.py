@@ -18,8 +18,8 @@ from recordings.fixtures import (
     settled_log,
     source_of_fixture,
 )
+from recordings.held import Held
 from recordings.profile import BUILT_IN
-from recordings.script import Held
 from tests.recordings.call_kit import Call, frames_of
 
 ONE = "3f0a8f6e-6c1e-4d8e-9f5b-0d8f0a1b2c3d"

@@ -9,9 +9,10 @@ from recordings.faultrules import targets_of
 from recordings.fixtures import fixture_of
 from recordings.frame import is_hop
 from recordings.header import Header, PeerFacts
+from recordings.held import Held
 from recordings.hops import HopSource, hops_of
 from recordings.profile import BUILT_IN
-from recordings.script import Held, Script
+from recordings.script import Script
 from recordings.textform import text_files
 from recordings.views import inline_body, is_forwarded, pairs
 from tests.recordings.tape_kit import Tape

@@ -14,7 +14,7 @@ from gateway.protocol import jsonrpc
 from gateway.protocol.bounds import MAX_DIGITS
 from gateway.protocol.jsonrpc import MAX_DEPTH, BadMessage, Envelope, Id, LongAnswer, LongCall
 from gateway.protocol.long_messages import read_long
-from gateway.protocol.salvage import Salvaged, split
+from gateway.protocol.salvage import Salvaged, salvage, split
 from tests.gateway.protocol.bounds_kit import depth
 from tests.no_descriptors import cannot_load
 
@@ -48,7 +48,7 @@ def read_or_refuse(data: bytes) -> Envelope | BadMessage:
 def test_any_bytes_are_a_message_or_a_verdict(data: bytes) -> None:
     read_or_refuse(data)
     split(data)
-    jsonrpc.salvage(data)
+    salvage(data)
     depth(data)
 
 

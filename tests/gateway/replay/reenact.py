@@ -36,8 +36,9 @@ from gateway.replay.staged_calls import Staged, StagedAuthority, give_again
 from recordings.divergence import Report
 from recordings.frame import Frame
 from recordings.gate import Strength
+from recordings.held import Held
 from recordings.profile import BUILT_IN
-from recordings.script import Held, Script
+from recordings.script import Script
 from tests.gateway.replay.scene import SEED, End, Message, Scene, WoundClock
 from transports.base import Hello, Id
 

@@ -15,10 +15,11 @@ from gateway.protocol import mcp
 from gateway.replay.driven import driven
 from recordings.divergence import Report
 from recordings.frame import Frame
+from recordings.held import Held
 from recordings.lookup import open_lookup
 from recordings.profile import BUILT_IN
 from recordings.reader import open_recording
-from recordings.script import Held, Script
+from recordings.script import Script
 from recordings.store import Recorder
 from tests.gateway.replay.scene import Scene
 from tests.gateway.replay.sessions import CALM, STORMS, Acting, Plan, plans

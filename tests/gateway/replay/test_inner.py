@@ -13,9 +13,10 @@ from gateway.replay.inner import PlayedInner
 from gateway.replay.player import Player
 from gateway.replay.recollection import Recollection
 from recordings import frame as frames
+from recordings.held import Held
 from recordings.hops import HopSource, hops_of
 from recordings.profile import BUILT_IN
-from recordings.script import Held, Script
+from recordings.script import Script
 from tests.gateway.calls.kit import Client, Desk, Message, Service
 
 HOPS = PeerConfig(command=["x"], hops=True)

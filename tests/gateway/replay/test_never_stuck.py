@@ -8,10 +8,11 @@ from gateway.replay.account import account
 from gateway.replay.player import Player
 from gateway.replay.recollection import Recollection
 from recordings.divergence import Report
+from recordings.held import Held
 from recordings.profile import BUILT_IN
 from recordings.redaction import Redactor
 from recordings.report import junit, text
-from recordings.script import Held, Script
+from recordings.script import Script
 from tests.gateway.replay.reenact import PATIENCE_S, Reenactment
 from tests.gateway.replay.scene import Message
 from tests.gateway.replay.sessions import Acting, Plan, Step

@@ -14,8 +14,9 @@ from gateway.cli.replay import _pace as pace_of  # pyright: ignore[reportPrivate
 from gateway.replay.player import Player
 from gateway.replay.playing import Playing, ScriptedLink
 from gateway.replay.recollection import Recollection
+from recordings.held import Held
 from recordings.profile import BUILT_IN
-from recordings.script import Held, Script
+from recordings.script import Script
 from tests.recordings.call_kit import Call, frames_of
 
 PATIENCE_S = 99.0

@@ -14,8 +14,9 @@ from recordings.divergence import Report
 from recordings.errors import RecordingError
 from recordings.frame import Frame
 from recordings.gate import Strength, strength_for
+from recordings.held import Held
 from recordings.profile import BUILT_IN
-from recordings.script import Held, Script
+from recordings.script import Script
 from recordings.views import inline_body
 from tests.recordings.tape_kit import Tape
 

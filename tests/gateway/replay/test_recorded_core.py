@@ -10,7 +10,7 @@ import pytest
 from gateway.protocol import jsonrpc
 from gateway.replay.recorded_core import RecordedCore
 from recordings.frame import Frame
-from recordings.script import Held
+from recordings.held import Held
 
 
 class FakeCore:

@@ -29,8 +29,9 @@ from gateway.replay.straight import PlayedCore, StraightPlay
 from recordings.divergence import Report
 from recordings.frame import Frame
 from recordings.gate import Strength
+from recordings.held import Held
 from recordings.profile import BUILT_IN
-from recordings.script import Held, Script
+from recordings.script import Script
 from tests.gateway.replay.reenact import ENDLESS_S, PlayedStage
 from tests.gateway.replay.scene import LEGACY, MODERN, End, Message, Scene, Service, WoundClock
 from transports.base import Hello

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.replay.tools import rules_of_tools
+from recordings.held import Held
 from recordings.profile import BUILT_IN, Rule
-from recordings.script import Held, Script
+from recordings.script import Script
 from tests.recordings.call_kit import Call, frames_of
 
 

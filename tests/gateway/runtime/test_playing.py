@@ -18,8 +18,9 @@ from gateway.replay.misses import MissPolicy
 from gateway.runtime.replay_world import ReplayOptions, ReplayWorld
 from recordings.divergence import Report
 from recordings.frame import Frame
+from recordings.held import Held
 from recordings.profile import BUILT_IN
-from recordings.script import Held, Script
+from recordings.script import Script
 from tests.gateway.replay.scene import ASKABLE, LEGACY, MODERN, End, Message
 from tests.gateway.replay.sessions import Acting, Plan, Step
 from tests.transports.wire_kit import run
