@@ -26,7 +26,7 @@ from gateway.config.options import ServeOptions
 from gateway.config.peer import PeerConfig
 from gateway.hooks.record import SCHEMA
 from gateway.runtime.null_tap import NullTap
-from gateway.runtime.observed import ObservedTap
+from gateway.runtime.observed import ObservedTap, ShownTap
 from gateway.runtime.tap import RecordingTap
 from gateway.serve import Gateway
 from gateway.telemetry.facts import EVENT_HOOK
@@ -84,9 +84,14 @@ def asked(tap: Tap, calls: int) -> None:
         tap.plain("response", "peer>", ANSWER % number, "a", number, call, 0, "tools/call", "")
 
 
+def recorder_in(directory: str, name: str) -> Recorder:
+    """A recording of its own."""
+    return Recorder(Path(directory) / name, redactor=Redactor(b"k" * 32), durability="os")
+
+
 def recording_tap(directory: str, name: str) -> RecordingTap:
-    """A tap on a recording of its own."""
-    recorder = Recorder(Path(directory) / name, redactor=Redactor(b"k" * 32), durability="os")
+    """A tap on one."""
+    recorder = recorder_in(directory, name)
     return RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
 
 
@@ -104,9 +109,10 @@ async def of_a_frame(calls: int, rounds: int) -> dict[str, float]:
             tap.end().close()
             telemetry = Telemetry(Config(telemetry=settings), Redactor(b"k" * 32), tell=lambda text: None)
             stream = telemetry.watch(session="s", seed=1, started=0, transport="stdio")
-            inner = recording_tap(directory, f"observed{number}")
-            observed.append(pairs(ObservedTap(inner, stream), calls))
-            inner.end().close()
+            recorder = recorder_in(directory, f"observed{number}")
+            shown = ShownTap(recorder, stream, on_refusal=lambda fault: None, on_close=lambda tap: None)
+            observed.append(pairs(shown, calls))
+            recorder.close()
             began = time.thread_time()
             telemetry.pump.drain(float("inf"))
             after.append(time.thread_time() - began)

@@ -1,17 +1,22 @@
-"""A tap that shows each frame to somebody else once it has been recorded.
+"""Taps that show each frame to somebody else once it has been recorded.
 
-Owns nothing but that. It exists only where telemetry is configured: without, a session's tap is not wrapped.
+Owns nothing but that. They exist only where telemetry is configured: one around any tap, and one that records itself,
+and shows a plain frame where it writes it. A test holds that both show the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from gateway.runtime.tap import RecordingTap
 
 if TYPE_CHECKING:
     from gateway.calls.ports import AskingRow, DecidingRow, Tap
     from gateway.hooks.record import Form
     from gateway.protocol.jsonrpc import LongAnswer, LongCall
+    from recordings.errors import RecordingError
+    from recordings.store import Recorder
 
     class Looking(Tap, Protocol):
         """A tap that says what the redactor thinks of a plain frame's body."""
@@ -132,8 +137,7 @@ class ObservedTap:
         if first >= 0:
             at, put, unsuspected = tap.at, self._put, tap.unsuspected
             self.at = at
-            for seq, (peer, body, id_, re, name) in enumerate(rows, first):
-                put((seq, at, kind, way, body, peer, id_, re, method, name, unsuspected, None))
+            _show_rows(put, first, at, kind, way, method, rows, unsuspected=unsuspected)
         return first
 
     def asking(
@@ -144,8 +148,9 @@ class ObservedTap:
         tap = self._tap
         seq = tap.asking(body, peer, id, after, name, asked, question_id, event, question)
         if seq >= 0:
-            self.at = tap.at
-            self._show_asking(seq, asked, event, (body, peer, id, name, question_id, question))
+            at = self.at = tap.at
+            row = body, peer, id, name, question_id, question
+            _show_asking(self._put, seq, at, asked, event, row, unsuspected=tap.unsuspected)
         return seq
 
     def deciding(
@@ -157,11 +162,8 @@ class ObservedTap:
         seq = tap.deciding(body, peer, id, re, after, event, patch, judged, form, since, then)
         if seq >= 0:
             at = self.at = tap.at
-            self._show_deciding(seq, peer, event, (body, id, re, patch, judged, form, since))
-            if then is not None:
-                asked, question_id, question = then
-                facts = _facts_of_question(asked, question_id, judged, event)
-                self._put((seq + 2, at, "request", ">peer", question, facts))
+            row = body, id, re, patch, judged, form, since
+            _show_deciding(self._put, seq, at, peer, event, row, then, unsuspected=tap.unsuspected)
         return seq
 
     def asking_together(
@@ -171,9 +173,10 @@ class ObservedTap:
         tap = self._tap
         first = tap.asking_together(after, asked, event, rows)
         if first >= 0:
-            self.at = tap.at
+            at, put, unsuspected = tap.at, self._put, tap.unsuspected
+            self.at = at
             for number, row in enumerate(rows):
-                self._show_asking(first + 2 * number, asked, event, row)
+                _show_asking(put, first + 2 * number, at, asked, event, row, unsuspected=unsuspected)
         return first
 
     def deciding_together(
@@ -183,31 +186,136 @@ class ObservedTap:
         tap = self._tap
         first = tap.deciding_together(peer, after, event, rows)
         if first >= 0:
-            self.at = tap.at
+            at, put, unsuspected = tap.at, self._put, tap.unsuspected
+            self.at = at
             for number, row in enumerate(rows):
-                self._show_deciding(first + 2 * number, peer, event, row)
+                _show_deciding(put, first + 2 * number, at, peer, event, row, unsuspected=unsuspected)
         return first
-
-    def _show_asking(self, seq: int, asked: str, event: str, row: AskingRow) -> None:
-        body, peer, id_, name, question_id, question = row
-        at = self.at
-        plain = peer, id_, None, "tools/call", name, self._tap.unsuspected, None
-        self._put((seq, at, "request", "core>", body, *plain))
-        facts = _facts_of_question(asked, question_id, seq, event)
-        self._put((seq + 1, at, "request", ">peer", question, facts))
-
-    def _show_deciding(self, seq: int, peer: str, event: str, row: DecidingRow) -> None:
-        body, id_, re, patch, judged, form, since = row
-        at = self.at
-        x = form.x(at - since)
-        facts = {"peer": peer, "life": 1, "re": re, "parent": judged, "name": event, "x": x}
-        plain = peer, id_, re, "pi/event_hook", "", self._tap.unsuspected, None
-        self._put((seq, at, "response", "peer>", body, *plain))
-        self._put((seq + 1, at, "hook", "inside", patch, facts))
 
     def close(self) -> None:
         """Record nothing more."""
         self._tap.close()
+
+
+class ShownTap(RecordingTap):
+    """A tap that writes every frame at once, and shows it."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        observer: Observer,
+        *,
+        on_refusal: Callable[[RecordingError], None],
+        on_close: Callable[[RecordingTap], None],
+        began: int | None = None,
+    ) -> None:
+        super().__init__(recorder, on_refusal=on_refusal, on_close=on_close, began=began)
+        self._show = self._put = observer.put
+        self._has_more = True
+
+    def record(self, kind: str, way: str, body: bytes = b"", **rest: Any) -> int:
+        """As `ObservedTap` does."""
+        # By `plain`, which it may come to, it would be shown for a second time.
+        self._show = _not_yet
+        try:
+            seq = super().record(kind, way, body, **rest)
+        finally:
+            self._show = self._put
+        if seq >= 0:
+            self._put((seq, self.at, kind, way, body, rest))
+        return seq
+
+    def together(
+        self, kind: str, way: str, after: int | None, method: str,
+        rows: Sequence[tuple[str, bytes, int, int | None, str]],
+    ) -> int:  # fmt: skip
+        """As `ObservedTap` does."""
+        first = super().together(kind, way, after, method, rows)
+        if first >= 0:
+            _show_rows(self._put, first, self.at, kind, way, method, rows, unsuspected=self.unsuspected)
+        return first
+
+    def asking(
+        self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
+        asked: str, question_id: int, event: str, question: bytes,
+    ) -> int:  # fmt: skip
+        """As `ObservedTap` does."""
+        seq = super().asking(body, peer, id, after, name, asked, question_id, event, question)
+        if seq >= 0:
+            row = body, peer, id, name, question_id, question
+            _show_asking(self._put, seq, self.at, asked, event, row, unsuspected=self.unsuspected)
+        return seq
+
+    def deciding(
+        self, body: bytes, peer: str, id: int, re: int, after: int | None, event: str,  # noqa: A002
+        patch: bytes, judged: int, form: Form, since: int, then: tuple[str, int, bytes] | None = None,
+    ) -> int:  # fmt: skip
+        """As `ObservedTap` does."""
+        seq = super().deciding(body, peer, id, re, after, event, patch, judged, form, since, then)
+        if seq >= 0:
+            row = body, id, re, patch, judged, form, since
+            _show_deciding(self._put, seq, self.at, peer, event, row, then, unsuspected=self.unsuspected)
+        return seq
+
+    def asking_together(
+        self, after: int | None, asked: str, event: str, rows: Sequence[AskingRow]
+    ) -> int:  # fmt: skip
+        """As `ObservedTap` does."""
+        first = super().asking_together(after, asked, event, rows)
+        if first >= 0:
+            at, unsuspected = self.at, self.unsuspected
+            for number, row in enumerate(rows):
+                _show_asking(self._put, first + 2 * number, at, asked, event, row, unsuspected=unsuspected)
+        return first
+
+    def deciding_together(
+        self, peer: str, after: int | None, event: str, rows: Sequence[DecidingRow]
+    ) -> int:  # fmt: skip
+        """As `ObservedTap` does."""
+        first = super().deciding_together(peer, after, event, rows)
+        if first >= 0:
+            at, unsuspected = self.at, self.unsuspected
+            for number, row in enumerate(rows):
+                _show_deciding(self._put, first + 2 * number, at, peer, event, row, unsuspected=unsuspected)
+        return first
+
+
+def _not_yet(item: Item) -> None:
+    """Whom a frame is shown to that is about to be shown."""
+    del item
+
+
+def _show_rows(
+    put: Callable[[Item], None], first: int, at: int, kind: str, way: str, method: str,
+    rows: Sequence[tuple[str, bytes, int, int | None, str]], *, unsuspected: bool,
+) -> None:  # fmt: skip
+    """Show plain frames that were recorded together."""
+    for seq, (peer, body, id_, re, name) in enumerate(rows, first):
+        put((seq, at, kind, way, body, peer, id_, re, method, name, unsuspected, None))
+
+
+def _show_asking(
+    put: Callable[[Item], None], seq: int, at: int, asked: str, event: str, row: AskingRow, *, unsuspected: bool
+) -> None:  # fmt: skip
+    """Show a call and the question about it, which is recorded behind it."""
+    body, peer, id_, name, question_id, question = row
+    put((seq, at, "request", "core>", body, peer, id_, None, "tools/call", name, unsuspected, None))
+    put((seq + 1, at, "request", ">peer", question, _facts_of_question(asked, question_id, seq, event)))
+
+
+def _show_deciding(
+    put: Callable[[Item], None], seq: int, at: int, peer: str, event: str, row: DecidingRow,
+    then: tuple[str, int, bytes] | None = None, *, unsuspected: bool,
+) -> None:  # fmt: skip
+    """Show an answer, the decision that is recorded behind it, and the question that follows, if one does."""
+    body, id_, re, patch, judged, form, since = row
+    facts = {"peer": peer, "life": 1, "re": re, "parent": judged, "name": event, "x": form.x(at - since)}
+    put((seq, at, "response", "peer>", body, peer, id_, re, "pi/event_hook", "", unsuspected, None))
+    put((seq + 1, at, "hook", "inside", patch, facts))
+    if then is not None:
+        asked, question_id, question = then
+        facts = _facts_of_question(asked, question_id, judged, event)
+        put((seq + 2, at, "request", ">peer", question, facts))
 
 
 def _facts_of_question(asked: str, id_: int, judged: int, event: str) -> dict[str, Any]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
     from gateway.calls.ports import Tap
     from gateway.config.peer import PeerConfig
+    from gateway.runtime.observed import Observer
     from gateway.runtime.world import World
 
 LONGEST_SOFTWARE = 200
@@ -104,21 +105,28 @@ class Recordings:
         started: int,
         began: int,
         seed: int,
-        ended: Callable[[], None] | None,
-    ) -> RecordingTap | NullTap:
-        """Return the tap of a new session, which writes its recording; `ended` is called at the end of that.
+        observer: Observer | None,
+    ) -> Tap:
+        """Return the tap of a new session, which writes its recording, and shows it to the `observer`, if there is one.
 
         `started` is the time of the clock, `began` that of the monotonic one.
         """
-        if not self.are_kept:
-            return NullTap(on_close=ended)
-        recorder = self._begin(hello, session, started, seed)
+        ended = observer.ended if observer is not None else None
+        recorder = self._begin(hello, session, started, seed) if self.are_kept else None
         if recorder is not None:
             on_close = partial(self._world.seal, ended=ended)
-            return RecordingTap(recorder, began=began, on_refusal=self._refused, on_close=on_close)
-        if self._world.config.record.on_write_error == "serve":
-            return NullTap(on_close=ended)
-        return RefusingTap(on_close=ended)
+            if observer is None:
+                return RecordingTap(recorder, began=began, on_refusal=self._refused, on_close=on_close)
+            from gateway.runtime.observed import ShownTap
+
+            return ShownTap(recorder, observer, began=began, on_refusal=self._refused, on_close=on_close)
+        is_served = not self.are_kept or self._world.config.record.on_write_error == "serve"
+        tap = NullTap(on_close=ended) if is_served else RefusingTap(on_close=ended)
+        if observer is None:
+            return tap
+        from gateway.runtime.observed import ObservedTap
+
+        return ObservedTap(tap, observer)
 
     def _begin(self, hello: Hello, session: str, started: int, seed: int) -> Recorder | None:
         """Begin a recording; None where that is impossible."""

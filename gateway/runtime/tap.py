@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.calls.ports import AskingRow, DecidingRow
     from gateway.hooks.record import Form
     from gateway.protocol.jsonrpc import LongAnswer, LongCall
+    from gateway.runtime.observed import PlainItem
 
 PLAIN_KINDS = frozenset(("request", "response", "error", "notification"))
 QUICK_KINDS = PLAIN_KINDS | {"hook", "policy"}
@@ -67,6 +68,10 @@ class RecordingTap(StraightTap):
         """As `NullTap` has it."""
         self._barrier = recorder.durability == "barrier"
         self.must_keep = self._barrier and not recorder.serves
+        self._has_more = self._barrier
+        """Whether more is to be done with a plain frame than to write it."""
+        self._show: Callable[[PlainItem], None] = _nobody
+        """Who is shown plain frames."""
         self._quick_bytes = BLOB_BYTES
         """Bodies shorter than this may be encoded the quick way; none once a frame is missing that others refer to."""
         self.at = 0
@@ -149,7 +154,7 @@ class RecordingTap(StraightTap):
         if len(body) >= self._quick_bytes or NEWLINE in body:
             self.unsuspected = False
             if self._quick_bytes and NEWLINE not in body:
-                return self._beside(kind, way, body, peer, id, re, after, method, name)
+                return self._beside(kind, way, body, peer, id, re, after, method, name, read)
             return self.record(
                 kind, way, body, peer=peer, id=id, re=re, after=after, method=method, name=name
             )
@@ -177,15 +182,17 @@ class RecordingTap(StraightTap):
         append = self._append
         try:
             self.unsuspected = append(frame, seen, seq, at)
-            if self._barrier:
-                self._hold(kind, way)
+            if self._has_more:
+                if self._barrier:
+                    self._hold(kind, way)
+                self._show((seq, at, kind, way, body, peer, id, re, method, name, self.unsuspected, read))
         except RecordingError as fault:
             return self._missing(fault)
         return seq
 
     def _beside(
         self, kind: str, way: str, body: bytes, peer: str, id: Id | UnsetType | None, re: int | None,  # noqa: A002
-        after: int | None, method: str, name: str,
+        after: int | None, method: str, name: str, read: LongCall | LongAnswer | None,
     ) -> int:  # fmt: skip
         """As `plain`, for a body of blob size without newlines: it is not copied, and its names are known."""
         seq = self._next
@@ -198,8 +205,10 @@ class RecordingTap(StraightTap):
             self.unsuspected = self._recorder.append_beside(
                 frame, body, seq, at, is_harmless=is_harmless and not isinstance(id, str)
             )
-            if self._barrier:
-                self._hold(kind, way)
+            if self._has_more:
+                if self._barrier:
+                    self._hold(kind, way)
+                self._show((seq, at, kind, way, body, peer, id, re, method, name, self.unsuspected, read))
         except RecordingError as fault:
             return self._missing(fault)
         return seq
@@ -462,6 +471,11 @@ class RecordingTap(StraightTap):
         self._ended = True
         self._quick_bytes = 0
         return self._recorder
+
+
+def _nobody(item: PlainItem) -> None:
+    """Whom plain frames are shown to where nobody looks at them."""
+    del item
 
 
 def _refs(id_: Id | UnsetType | None, re: int | None, after: int | None) -> bytes:

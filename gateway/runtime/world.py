@@ -227,13 +227,7 @@ class World:
         observer = None
         if self.watch is not None:
             observer = self.watch(session=session, seed=seed, started=started, transport=hello.transport)
-        ended = observer.ended if observer is not None else None
-        tap = self.recordings.tap(hello, session, started=started, began=began, seed=seed, ended=ended)
-        if observer is None:
-            return tap
-        from gateway.runtime.observed import ObservedTap
-
-        return ObservedTap(tap, observer)
+        return self.recordings.tap(hello, session, started=started, began=began, seed=seed, observer=observer)
 
     def seal(self, tap: RecordingTap, *, ended: Callable[[], None] | None) -> None:
         """Have the recording of a session sealed, once the peers that stop with it have ended."""

@@ -4,15 +4,16 @@ one, on disk and for whoever is shown them."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from gateway.hooks.order import Hook
 from gateway.hooks.pipeline import Decision
 from gateway.hooks.record import Form
+from gateway.protocol.jsonrpc import LongCall
 from gateway.runtime.null_tap import NullTap, RefusingTap
-from gateway.runtime.observed import ObservedTap
+from gateway.runtime.observed import ObservedTap, ShownTap
 from gateway.runtime.tap import RecordingTap
 from recordings.frame import BLOB_BYTES
 from recordings.redaction import Redactor
@@ -260,3 +261,59 @@ def test_what_came_together_is_by_one_write_what_it_is_one_by_one(
 
 def test_without_a_recording_frames_that_came_together_are_numbered() -> None:
     assert crowd(NullTap(), [b"{}"] * 3, [b""] * 3, together=True) == [1, 7]
+
+
+@pytest.mark.parametrize("durability", ["os", "barrier"])
+@pytest.mark.parametrize("patch", [b"", PATCH, b'[{"password":"hunter2-and-more"}]'])
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"token":"hunter2-and-more"}', b'{"n": \n 1}', b"[" + b"1" * BLOB_BYTES + b"]"]
+)
+def test_a_tap_that_shows_its_frames_itself_shows_what_one_around_it_does(
+    body: bytes, patch: bytes, durability: Literal["os", "barrier"], tmp_path: Path
+) -> None:
+    shown = Shown(), Shown()
+    for number, folder in enumerate(("around", "itself")):
+        recorder = Recorder(tmp_path / folder, durability=durability, redactor=Redactor(b"k" * 32))
+        if folder == "itself":
+            tap = ShownTap(recorder, shown[number], on_refusal=lambda fault: None, on_close=lambda tap: None)
+        else:
+            inner = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
+            tap = ObservedTap(inner, shown[number])
+        played(tap, body, patch, "guard", at_once=True)
+        played(tap, body, patch, "guard", at_once=True, then=THEN)
+        played(tap, body, patch, "guard", at_once=False)
+        for together in (True, False):
+            crowd(tap, [body, b"{}", b"[]"], [patch, b"", b""], together=together)
+        tap.together(
+            "request", "core>", 0, "tools/call", [("p", body, 5, None, "add"), ("p", b"{}", 6, None, "sub")]
+        )
+        tap.plain("request", "core>", body, "p", 9, None, 0, "tools/call", "add", LongCall(name="add"))
+        tap.plain("request", "core>", body, "p", "text", None, None, "tools/call", "add")
+        tap.record("notification", "core>", body, peer="p", method="notifications/progress")
+        tap.record(
+            "response", "peer>", body, peer="p", life=2, id=7, re=1, method="tools/call", flags=("late",)
+        )
+        assert tap.at <= tap.now()
+        recorder.close()
+    assert kept(tmp_path / "itself") == kept(tmp_path / "around")
+    assert [by_name(item) for item in shown[1].items] == [by_name(item) for item in shown[0].items]
+    told_of = [[item[-1] for item in one.items if isinstance(item[-1], LongCall)] for one in shown]
+    assert len(told_of[0]) == 1
+    assert len(told_of[1]) == (b"\n" not in body)
+
+
+def by_name(item: Any) -> Any:
+    """What was shown, in whichever of both forms."""
+    if len(item) == 5:
+        seq, kind, way, body, facts = item
+    else:
+        seq, kind, way, body, *rest = item
+        facts = dict(zip(("peer", "id", "re", "method", "name", "unsuspected", "read"), rest, strict=True))
+    # What nobody says is unsuspected is looked at, and what nobody has read is read.
+    return (
+        seq,
+        kind,
+        way,
+        body,
+        {name: value for name, value in facts.items() if value and name not in ("after", "read")},
+    )

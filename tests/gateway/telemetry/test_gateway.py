@@ -18,7 +18,7 @@ from gateway.config.load import parse
 from gateway.config.mistakes import ConfigError
 from gateway.config.model import Config, TelemetryConfig
 from gateway.protocol.log import line
-from gateway.runtime.observed import ObservedTap
+from gateway.runtime.observed import ShownTap
 from gateway.runtime.tap import RecordingTap
 from gateway.telemetry.hub import Telemetry
 from gateway.telemetry.ledger import entries_of
@@ -164,14 +164,14 @@ def test_what_is_not_recorded_is_told_of_all_the_same(tmp_path: Path) -> None:
     assert not (tmp_path / "recordings").exists()
 
 
-def test_a_session_without_telemetry_has_a_tap_that_nobody_wraps(tmp_path: Path) -> None:
+def test_a_session_without_telemetry_has_a_tap_that_shows_nothing(tmp_path: Path) -> None:
     async def main(**sections: Any) -> type:
         async with house(tmp_path / str(len(sections)), {"good": echo()}, **sections) as here:
             await here.core(shake=False)
             return type(here.gateway.exchange.sessions[0].tap)
 
     assert run(main()) is RecordingTap
-    assert run(main(telemetry={"log_file": str(tmp_path / "log.jsonl")})) is ObservedTap
+    assert run(main(telemetry={"log_file": str(tmp_path / "log.jsonl")})) is ShownTap
 
 
 def test_a_gateway_without_telemetry_imports_none_of_it() -> None:
