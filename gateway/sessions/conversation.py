@@ -1,8 +1,8 @@
-"""The one session that an agent is in: what the host call `session` reads of it, changes, and puts in its place.
+"""The one session that an agent is in: what the host call `session` changes of it, and puts in its place.
 
-Owns the operations, which session is the current one, and that nobody works on one that has been replaced. Lines are
-written by `Files` before the tree holds them, so that what an extension is told has happened is on disk. Time and ids
-come from the caller: the same calls make the same session again.
+Owns these operations, which session is the current one, and that nobody works on one that has been replaced; what is
+only read of it is `told.py`'s. Lines are written by `Files` before the tree holds them, so that what an extension is
+told has happened is on disk. Time and ids come from the caller: the same calls make the same session again.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from functools import singledispatchmethod
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
-from gateway.sessions import context, drafts, fork, ops
-from gateway.sessions.entries import CUSTOM_MESSAGE, Entry, encode, header_of
+from gateway.sessions import drafts, fork, ops
+from gateway.sessions.entries import CUSTOM_MESSAGE, Entry, header_of
 from gateway.sessions.files import Beginning, Files, StoreError
 from gateway.sessions.format import SessionFile
 from gateway.sessions.ids import Ids
-from gateway.sessions.pages import page, spelled
 from gateway.sessions.places import directory_of, file_of
 from gateway.sessions.snapshot import BranchHash, snapshot
+from gateway.sessions.told import told
 from gateway.sessions.tree import Tree, TreeError
 
 Why: TypeAlias = Literal["startup", "new", "fork", "resume", "reload"]
@@ -169,86 +169,9 @@ class Conversation:
 
     @singledispatchmethod
     def _do(self, op: ops.Op, at_ms: int) -> Result:
-        raise AssertionError(op)
-
-    @_do.register
-    def _(self, op: ops.GetState, at_ms: int) -> Result:
-        tree = self.tree
-        return Done(
-            output={
-                "session": self.info, "file": self.file, "cwd": tree.header.cwd, "parent": tree.header.parent,
-                "entries": len(tree.entries), "branch": self.branch_hash, "thinking_level": tree.settings.thinking,
-                "model": self.model,
-            }
-        )  # fmt: skip
-
-    @_do.register
-    def _(self, op: ops.GetHeader, at_ms: int) -> Result:
-        return Done(output={"header": dict(self.tree.header.fields)})
-
-    @_do.register
-    def _(self, op: ops.GetFile, at_ms: int) -> Result:
-        return Done(output={"file": self.file})
-
-    @_do.register
-    def _(self, op: ops.GetName, at_ms: int) -> Result:
-        return Done(output={"name": self.tree.name})
-
-    @_do.register
-    def _(self, op: ops.GetLeaf, at_ms: int) -> Result:
-        leaf = self.tree.leaf
-        return Done(output={"id": leaf, "entry": None if leaf is None else spelled(self.tree.entry(leaf))})
-
-    @_do.register
-    def _(self, op: ops.GetEntry, at_ms: int) -> Result:
-        return Done(output={"entry": spelled(self.tree.entry(op.id))})
-
-    @_do.register
-    def _(self, op: ops.GetEntries, at_ms: int) -> Result:
-        return Done(output=self._page("entries", self.tree.since(op.since), op.limit))
-
-    @_do.register
-    def _(self, op: ops.GetBranch, at_ms: int) -> Result:
-        path = self.tree.branch(op.id)
-        if op.since is not None:
-            behind = self.tree.entry(op.since)
-            path = path[path.index(behind) + 1 :] if behind in path else []
-        return Done(output={**self._page("entries", path, op.limit), "branch": self.branch_hash})
-
-    @_do.register
-    def _(self, op: ops.GetTree, at_ms: int) -> Result:
-        after: dict[str | None, list[str]] = {}
-        for entry in self.tree.by_id.values():
-            after.setdefault(entry.parent if entry.parent in self.tree.by_id else None, []).append(entry.id)
-
-        def node(entry: Entry) -> Raw:
-            label = self.tree.labels.get(entry.id)
-            said: dict[str, Any] = {"id": entry.id, "parent": entry.parent, "type": entry.type}
-            said |= {"children": after.get(entry.id, []), "label": None if label is None else label.text}
-            return Raw(encode(said))
-
-        output = self._page("nodes", self.tree.since(op.since), op.limit, node)
-        return Done(output={**output, "roots": after.get(None, [])})
-
-    @_do.register
-    def _(self, op: ops.GetLabel, at_ms: int) -> Result:
-        label = self.tree.labels.get(self.tree.entry(op.id).id)
-        return Done(output={"label": None if label is None else label.text})
-
-    @_do.register
-    def _(self, op: ops.GetMessages, at_ms: int) -> Result:
-        seen = context.context(self.tree) if self.tree.leaf is not None else None
-        messages = [] if seen is None else seen.messages
-        found, more = page((Raw(encode(said)) for said in messages[op.offset :]), op.limit)
-        return Done(output={"messages": found, "of": len(messages), "more": more})
-
-    @_do.register
-    def _(self, op: ops.GetModel, at_ms: int) -> Result:
-        return Done(output={"model": self.model})
-
-    @_do.register
-    def _(self, op: ops.GetThinkingLevel, at_ms: int) -> Result:
-        return Done(output={"level": self.tree.settings.thinking})
+        output = told(op, self)
+        assert output is not None, op
+        return Done(output=output)
 
     @_do.register
     def _(self, op: ops.AppendEntry, at_ms: int) -> Result:
@@ -411,12 +334,6 @@ class Conversation:
             self._files.append(self.file, lines, new=not self._is_written)
             self._is_written = True
         self._bytes += size
-
-    def _page(
-        self, name: str, entries: Sequence[Entry], limit: int | None, say: Callable[[Entry], Raw] = spelled
-    ) -> dict[str, Any]:
-        found, more = page(map(say, entries), limit)
-        return {name: found, "more": more, "leaf": self.tree.leaf}
 
 
 def _or_absent(value: Any) -> Any:
