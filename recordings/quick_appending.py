@@ -33,46 +33,55 @@ class QuickAppending(Appending):
         a secret. What is out of the ordinary (a suspicion, a disk that does not take it) goes the long way.
         """
         redactor = self.redactor
-        # The hints are asked here, since most bytes give none and a call less is a call less for each of them.
-        if self._refusal is None and (
-            redactor is None or not redactor.hints(seen) or not redactor.suspects(seen)
-        ):
-            line = b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload))
-            lock = self._lock  # without `with`, which would cost twice as much, twice for each call
-            lock.acquire()
-            try:
-                chain = self._chain
-                if (
-                    at < chain.due_at
-                    and (seq - 1 == self._last or (not seq and self._last is None))
-                    and not self._closed
-                ):
-                    write = self._write
-                    try:
-                        done = write(self._fd, line)
-                    except OSError:
-                        done = -1
-                    if done == len(line):
-                        self._size += done
-                        size = chain.size
-                        if size and size + done < BLOCK_BYTES:
-                            # As `add`, without the call.
-                            chain.lines.append(line)
-                            chain.size = size + done
-                        else:
-                            chain.add(line, seq, at)
-                        self._last = seq
-                        self._at = at
-                        if not self._syncer.is_dirty:
-                            self._syncer.dirty()
-                        return redactor is not None
-                    with contextlib.suppress(OSError):
-                        os.ftruncate(self._fd, self._size)
-            finally:
-                lock.release()
-            if at >= self._chain.due_at and self.append_together([payload], seen, seq, at):
-                # As it is: a frame that is read and written anew is not spelt as it was.
-                return redactor is not None
+        if redactor is not None:
+            # Asked here, since most bytes give no hint and a call less is a call less for each of them; and looked up
+            # for themselves, since `redactor.hints(…)` looks for a method first.
+            hints = redactor.hints
+            if hints(seen) and redactor.suspects(seen):
+                return self._append_as_frame(payload)
+        if self._refusal is not None:
+            return self._append_as_frame(payload)
+        line = b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload))
+        lock = self._lock  # without `with`, which would cost twice as much, twice for each call
+        lock.acquire()
+        try:
+            chain = self._chain
+            if (
+                at < chain.due_at
+                and (seq - 1 == self._last or (not seq and self._last is None))
+                and not self._closed
+            ):
+                write = self._write
+                try:
+                    done = write(self._fd, line)
+                except OSError:
+                    done = -1
+                if done == len(line):
+                    self._size += done
+                    size = chain.size
+                    done += size
+                    if size and done < BLOCK_BYTES:
+                        # As `add`, without the call.
+                        chain.lines.append(line)
+                        chain.size = done
+                    else:
+                        chain.add(line, seq, at)
+                    self._last = seq
+                    self._at = at
+                    if not self._syncer.is_dirty:
+                        self._syncer.dirty()
+                    return redactor is not None
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._fd, self._size)
+        finally:
+            lock.release()
+        if at >= self._chain.due_at and self.append_together([payload], seen, seq, at):
+            # As it is: a frame that is read and written anew is not spelt as it was.
+            return redactor is not None
+        return self._append_as_frame(payload)
+
+    def _append_as_frame(self, payload: bytes) -> bool:
+        """Go the long way, which sees to whatever is out of the ordinary; nothing is known of it then."""
         self.append(frame_of(payload))
         return False
 

@@ -88,6 +88,8 @@ class Redactor:
         self._set_aside = cache(self._harmless)
         self.counts: Counter[str] = Counter()
         """How often each class was found; never a value."""
+        self._is_all = [True]
+        """Emptied as soon as there is one secret more, for those who look for what was known before."""
         self.generation = 0
         """Changes whenever there is more that is a secret."""
         self._quickened = -1
@@ -121,11 +123,13 @@ class Redactor:
         look = partial(any_of, (*telling, *sure))
         # Rules of a project's own may match without any of the words that a glance is for.
         glances = self._glances and not self._own and not loose_forms and self._names.is_built_in
+        self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
+        self._scanned = near
         self._every: Look = Glances(look, known) if glances else look()
         self.hints = self._every
         """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
-        self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
-        self._scanned = near
+        self._is_all.clear()
+        self._is_all = [True]
         self.generation += 1
 
     def settle(self) -> None:
@@ -153,31 +157,35 @@ class Redactor:
         if self._quickened == generation:
             return
         self._quickened = generation
+        is_all = self._is_all
         from recordings.scanner import halt, scanner
 
         scan = scanner(self._scanned, compiled)
         if scan is None:
             return
-        own = self._own_match if self._own else None
+        own = self._own_match
         turns = [None]
         """Taken and given back in one step each, whichever thread does."""
 
         def hints(data: bytes) -> list[int] | None:
             # Asked each time: what was made in a thread may be out of date when it comes.
-            if generation == self.generation:
+            if not is_all:
+                return self._every(data)
+            try:
+                turns.pop()  # or an IndexError, where another thread is looking
                 try:
-                    turn = turns.pop()  # or an IndexError, where another thread is looking
-                    try:
-                        scan(data, halt)
-                    finally:
-                        turns.append(turn)
-                except Exception:  # noqa: BLE001 - a match, or it could not look
-                    return self._every(data)
-                if own is None or not own(data):
-                    return None
-            return self._every(data)
+                    scan(data, halt)
+                finally:
+                    turns.append(None)
+            except Exception:  # noqa: BLE001 - a match, or it could not look
+                return self._every(data)
+            return None
 
-        self.hints = hints
+        def hints_with_own(data: bytes) -> list[int] | None:
+            found = hints(data)
+            return self._every(data) if not found and own(data) else found
+
+        self.hints = hints_with_own if self._own else hints
 
     # Whole things
 
