@@ -8,4 +8,7 @@ from __future__ import annotations
 
 def extra_hint(extra: str) -> str:
     """What to type in order to have an extra of this project, which is installed from its clone."""
-    return f"in the clone, `.tools/uv/bin/uv tool install '.[{extra}]'`"
+    return (
+        f"in the clone, `.tools/uv/bin/uv tool install '.[{extra}]'`; "
+        f"in an environment of yours, `pip install '.[{extra}]'`"
+    )

@@ -20,6 +20,7 @@ from adapters.database.engine import Catalog, Engine
 from adapters.database.hop import Played, hop_of, over
 from adapters.database.offered import Limits
 from adapters.database.sqlite import SQLite
+from recordings.extras import extra_hint
 
 _CATALOGS: dict[str, Callable[[], Catalog]] = {
     "sqlite": SQLiteCatalog,
@@ -95,9 +96,7 @@ def _limits(profile: profiles.Profile, kind: str) -> Limits:
     if profile.tables is None:
         return Limits(timeout_s=profile.timeout_s)
     if hinting.load() is None:
-        raise kit.ToolError(
-            "invalid_request", "tables: sqlglot is not installed; pip install 'tieline[hints]'"
-        )
+        raise kit.ToolError("invalid_request", f"tables: sqlglot is not installed: {extra_hint('hints')}")
     from adapters.database.scoping import Scope
 
     return Limits(timeout_s=profile.timeout_s, scope=Scope(profile.tables, kind))
@@ -138,6 +137,4 @@ def _engine(target: urls.Target, *, writable: bool) -> Engine:
 
 
 def _missing(driver: str, extra: str) -> kit.ToolError:
-    return kit.ToolError(
-        "invalid_request", f"scheme: {driver} is not installed; pip install 'tieline[{extra}]'"
-    )
+    return kit.ToolError("invalid_request", f"scheme: {driver} is not installed: {extra_hint(extra)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from adapters import kit
+from recordings.extras import extra_hint
 
 
 def look_up(source: str) -> str:
@@ -23,7 +24,7 @@ def look_up(source: str) -> str:
         from keyring.errors import KeyringError
     except ImportError:
         raise kit.ToolError(
-            "invalid_request", "password: keyring is not installed; pip install 'tieline[keyring]'"
+            "invalid_request", f"password: keyring is not installed: {extra_hint('keyring')}"
         ) from None
     try:
         value = keyring.get_password(service, user)

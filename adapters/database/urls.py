@@ -86,6 +86,8 @@ def read(given: str, *, hidden: bool = False) -> Target:
     engine = ENGINES.get(url.scheme)
     if engine is None:
         known = ", ".join(sorted(ENGINES))
+        if not url.scheme:
+            raise _wrong(f"no scheme: a file is sqlite:///FILE; what is known is {known}")
         raise _wrong(f"scheme {url.scheme!r}: what is known is {known}")
     options = _options(url, engine)
     target = _file(url, engine) if engine in FILES else _server(url, engine, hidden=hidden)

@@ -62,7 +62,9 @@ def main() -> None:
     try:
         _furnish(options, root, app, desk)
     except ModuleNotFoundError as fault:
-        sys.exit(f"tieline-editor: {fault.name} is not installed: pip install 'tieline[editor]'")
+        from recordings.extras import extra_hint
+
+        sys.exit(f"tieline-editor: {fault.name} is not installed: {extra_hint('editor')}")
 
     @app.on("session_start")
     async def look() -> None:  # events come once it is connected

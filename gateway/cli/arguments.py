@@ -59,6 +59,10 @@ def config_path(given: Path | str | None) -> str:
         path = spelled(str(given))
         if not os.path.exists(path):
             raise CliError(f"`{path}` does not exist", hint=_ABOUT_FILES, code=BAD_INPUT)
+        if os.path.isdir(path):
+            within = found_config(path)
+            hint = f"Name the file in it: `{within}`" if within else _ABOUT_FILES
+            raise CliError(f"`{path}` is a directory", hint=hint, code=BAD_INPUT)
         return path
     found = found_config(os.getcwd())
     if found is None:

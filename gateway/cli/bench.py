@@ -186,7 +186,9 @@ def _look_ahead(plot: Path | None, csv: Path | None) -> None:
         try:
             need_matplotlib()
         except BenchError as error:
-            hint = "Install Tieline with the extra `bench`; without `--plot` there are bars in the terminal"
+            from recordings.extras import extra_hint
+
+            hint = f"Install the extra `bench`: {extra_hint('bench')}. Without `--plot` there are bars in the terminal"
             raise CliError(str(error), hint=hint) from error
     for path in (plot, csv):
         if path is not None:

@@ -190,7 +190,9 @@ def _need_tomlkit() -> None:
     try:
         import tomlkit  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
-        hint = "Install Tieline with the extra `bench`"
+        from recordings.extras import extra_hint
+
+        hint = f"Install the extra `bench`: {extra_hint('bench')}"
         raise CliError("changing a file of budgets needs tomlkit", hint=hint) from error
 
 

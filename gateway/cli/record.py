@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -108,7 +109,7 @@ def start(
     if twice and out is None:
         out = recordings_dir(config) / f"twice-{os.getpid()}"
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory = free(out.absolute()) if out else None
+    directory = _free_told(out) if out else None
     options = ServeOptions(
         stdio=True, record_dir=directory, is_one_recording=directory is not None, is_transparent=True
     )
@@ -118,6 +119,14 @@ def start(
 
         send_again(directory, config, write=write_rules)
     return code
+
+
+def _free_told(out: Path) -> Path:
+    """As `free`; on stderr stands which it is, where it is not the one that was named."""
+    directory = free(out.absolute())
+    if directory != out.absolute():
+        sys.stderr.write(f"tieline: note: `{out}` is there already; this recording is `{directory.name}`\n")
+    return directory
 
 
 def free(out: Path) -> Path:

@@ -67,7 +67,7 @@ def _peer(entry: Table, path: KeyPath, report: Report) -> Table:
         peer["tools"] = tools
     if not re.fullmatch(r"[A-Za-z0-9_-]+", str(path[-1])):
         peer["prefix"] = re.sub(r"[^A-Za-z0-9_-]+", "-", str(path[-1])).strip("-")
-    for key in entry.keys() - _HANDLED:
+    for key in (key for key in entry if key not in _HANDLED):
         report.note((*path, key), "is a setting of another client and does nothing here")
     return peer
 

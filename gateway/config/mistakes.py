@@ -105,3 +105,11 @@ class Report(msgspec.Struct):
     def note(self, path: KeyPath, message: str) -> None:
         """Note something that is tolerated but does nothing."""
         self.notes.append(str(Mistake(self.file, self.line(path), dotted(self._in_file(path)), message)))
+
+
+def port_taken(port: int) -> str:
+    """What is wrong with a port where somebody else listens, and what to do."""
+    return (
+        f"is {port}, where another program listens already: choose another, or 0 for any; "
+        "`tieline status` shows the gateways that run"
+    )

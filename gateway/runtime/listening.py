@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.config.mistakes import ConfigError, Mistake
+from gateway.config.mistakes import ConfigError, Mistake, port_taken
 from transports.base import Acceptor, Limits, TransportError
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ class Listeners:
             return fault
         key, why = "host", f"is {listen.host}, where this machine cannot listen: {os.strerror(number)}"
         if number == errno.EADDRINUSE:
-            key = "port"
-            why = f"is {listen.port}, where another program listens already: choose another, or 0 for any"
+            key, why = "port", port_taken(listen.port)
         elif number == errno.EACCES:
             key, why = "port", f"is {listen.port}, which this user may not listen on: choose one above 1023"
         return ConfigError([Mistake(self._config.source or "tieline", None, f"listen.{kind}.{key}", why)])
@@ -181,9 +180,15 @@ def _server_tls(listen: TcpListen) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
+        for path in (listen.tls.cert, listen.tls.key):
+            # OpenSSL does not say which of the two it could not open.
+            with open(path, "rb"):
+                pass
         context.load_cert_chain(listen.tls.cert, listen.tls.key)
     except OSError as fault:
         # What OpenSSL says of a file that is no certificate is an OSError too.
         why = f"the certificate `{listen.tls.cert}` cannot be used with the key `{listen.tls.key}`"
+        if fault.filename is not None:
+            why = f"`{fault.filename}`, which `tls` names, cannot be read"
         raise TransportError("refused", f"{why}: {fault.strerror or fault}") from fault
     return context

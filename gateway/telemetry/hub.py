@@ -7,6 +7,7 @@ without it no part of this package is imported.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import time
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway import __version__
-from gateway.config.mistakes import ConfigError, Mistake
+from gateway.config.mistakes import ConfigError, Mistake, port_taken
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
 from gateway.protocol import log
@@ -122,9 +123,10 @@ class Telemetry:
                 settings.host, settings.port, lambda: exposition(self.metrics)
             )
         except OSError as fault:
-            where = f"{settings.host}:{settings.port}"
-            why = f"cannot listen on {where}: {fault.strerror}"
-            raise _mistake(self._config, "telemetry.prometheus", why) from fault
+            key, why = "", f"cannot listen on {settings.host}:{settings.port}: {fault.strerror}"
+            if fault.errno == errno.EADDRINUSE:
+                key, why = ".port", port_taken(settings.port)
+            raise _mistake(self._config, f"telemetry.prometheus{key}", why) from fault
         self._tell(f"metrics on {self._prometheus.address}")
 
     @property
@@ -227,7 +229,10 @@ class Telemetry:
         self._aside.do(send)
 
     def _collector_failed(self) -> None:
-        host = urlsplit(self._config.telemetry.otlp_endpoint or "").hostname or "the collector"
+        # Neither user nor path: secrets are put there.
+        host = (
+            urlsplit(self._config.telemetry.otlp_endpoint or "").netloc.rpartition("@")[2] or "the collector"
+        )
         self._once(f"telemetry could not be sent to {host}; what it has not taken is lost")
 
     def _failed(self, fault: Exception) -> None:
@@ -253,7 +258,7 @@ class Telemetry:
         await self.pump.close()
         self._send_metrics()
         if not await asyncio.to_thread(self._aside.close, END_S):
-            self._once("telemetry was not told to the end: somebody has not taken it in time")
+            self._once(f"telemetry was not told to the end: it was not taken within {END_S:g} s")
         if self.otlp is not None:
             self.otlp.shutdown()
         if self._prometheus is not None:

@@ -27,7 +27,7 @@ def test_a_database_without_a_name_has_that_of_its_file_or_of_its_own() -> None:
     ("given", "part"),
     [
         ("oracle://h/d", "scheme 'oracle'"),
-        ("shop.db", "scheme ''"),
+        ("shop.db", "no scheme: a file is sqlite:///FILE"),
         ("postgres://u@h:70000/d", "port"),
         ("postgres://u@h:x/d", "port"),
         ("postgres://u@h/", "database"),

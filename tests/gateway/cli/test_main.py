@@ -96,6 +96,12 @@ def test_the_version_is_one_line(tieline: Tieline) -> None:
             "hint: Name a `tieline.toml`, or the JSON file with `mcpServers` of another client\n",
         ),
         (
+            "check .",
+            3,
+            "error: `.` is a directory\n\n"
+            "hint: Name a `tieline.toml`, or the JSON file with `mcpServers` of another client\n",
+        ),
+        (
             "record",
             2,
             "error: `tieline record` needs a server command, or `--url`\n\n"

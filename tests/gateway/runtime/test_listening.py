@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gateway.config.mistakes import ConfigError
-from gateway.config.model import Config, Dialect, ListenConfig, UnixListen, WebSocketListen
+from gateway.config.model import Config, Dialect, ListenConfig, TlsConfig, UnixListen, WebSocketListen
 from gateway.runtime.listening import Listeners
 from tests.transports.wire_kit import run
-from transports.base import Acceptor, Hello, Limits, Link, Receiver
+from transports.base import Acceptor, Hello, Limits, Link, Receiver, TransportError
 
 
 def acceptor(_dialect: Dialect) -> Acceptor:
@@ -48,6 +48,22 @@ def test_an_address_that_cannot_be_had_is_told_by_its_key_and_the_others_are_clo
         assert path.exists()
         await made.stop()
         assert not path.exists()
+
+    run(main())
+
+
+@pytest.mark.parametrize("missing", ["cert.pem", "key.pem"])
+def test_of_a_certificate_and_its_key_the_one_that_is_not_there_is_named(
+    missing: str, tmp_path: Path
+) -> None:
+    for name in {"cert.pem", "key.pem"} - {missing}:
+        (tmp_path / name).touch()
+    tls = TlsConfig(cert=str(tmp_path / "cert.pem"), key=str(tmp_path / "key.pem"))
+
+    async def main() -> None:
+        made, _ = listeners(ListenConfig(websocket=WebSocketListen(port=0, tls=tls)))
+        with pytest.raises(TransportError, match=rf"/{missing}`, which `tls` names, cannot be read: No such"):
+            await made.start()
 
     run(main())
 
