@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gateway.calls.pi.extension import Limits as PiLimits
+from gateway.calls.pi.limits import Limits as PiLimits
 from gateway.calls.pi.server import PiServer, Said
 from gateway.config.extensions import ExtensionsConfig
 from transports.base import Id, Limits, Link, Origin, Receiver, Stamp, TransportError

@@ -30,8 +30,10 @@ from gateway.calls.pi.effects import (
 )
 from gateway.calls.pi.errors import fault_of
 from gateway.calls.pi.host_calls import HostCalls, credits_of
+from gateway.calls.pi.limits import Limits
 from gateway.calls.pi.offer import Offer, offer_of
 from gateway.calls.pi.questions import Kind, Question, Questions
+from gateway.calls.pi.quick_hooks import QuickHooks
 from gateway.calls.pi.refusals import refuse, refuse_call
 from gateway.protocol import pi
 from gateway.protocol.errors import Code, Fault
@@ -60,35 +62,7 @@ ANSWERS: Final[dict[str, Kind]] = {
     "slash_result": "slash_command",
     "event_hook": "event_hook",
 }
-_ID: Final = b'{"id":"'
-_ID_BYTES: Final = len(_ID)
-_NOTHING_READ: Final = b"nothing ends so", 0, "", b""
-_MOST_KNOWN: Final = 4096
-"""Bytes of an answer that is compared with the next one, at most."""
-_MOST_ID: Final = 32
-"""Bytes of an id of ours, at most."""
 _MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one extension may take. Times are nanoseconds."""
-
-    register_ns: int = 10 * _S
-    """From the start to the first registration."""
-    host_call_ns: int = 120 * _S
-    """How long a host call takes at most; its own `timeout_ms` can only shorten that."""
-    host_slack_ns: int = 0
-    """How much longer it is waited for, where whoever serves it keeps the time and asks a person before."""
-    cancel_ns: int = 5 * _S
-    """How long a cancelled call has left for its one result."""
-    shutdown_ns: int = 5 * _S
-    """From `session_shutdown` to the end of the process group."""
-    questions: int = 256
-    host_calls: int = 64
-    """How many may be open at once, of ours and of the extension's."""
-    most_bytes: int = pi.MAX_BYTES
-    most_depth: int = pi.MAX_DEPTH
 
 
 class Extension:
@@ -106,17 +80,10 @@ class Extension:
         self.state: State = "registering"
         self.offer: Offer | None = None
         self.questions = Questions()
+        self.at_once = QuickHooks(self.questions, self.limits)
         self.host_calls = HostCalls(self.limits.most_bytes)
         self._refused = ""
         """Why the last registration was refused."""
-        self._answered = _NOTHING_READ
-        """What follows on the id of the answer to a hook that was read last, how far from the end that is, and the
-        answer's event and result."""
-        # An id of ours does not make a message too long that is as short.
-        self._most_known = min(_MOST_KNOWN, self.limits.most_bytes - _MOST_ID)
-        self._most_questions, self._most_bytes = self.limits.questions, self.limits.most_bytes
-        self._heads: dict[str, bytes] = {}
-        """What stands between id and data of a question to a hook, by event; only of events that it has a hook for."""
         self._deadline: int | None = now + self.limits.register_ns
         """When the handshake or the shutdown has taken too long."""
 
@@ -195,6 +162,7 @@ class Extension:
         if self.state != "loading":
             return self._fault("invalid_request", "not_loading", f"cannot start while {self.state}")
         self.state = "running"
+        self.at_once.is_open = True
         return [self._tell(events.SESSION_START, data, context)]
 
     def call_tool(
@@ -233,71 +201,6 @@ class Extension:
         body = EventHook(event=event, data=data)
         return self._ask("event_hook", event, deadline_ns, lambda _: body, context)
 
-    def ask_hook_at_once(self, by: int, event: str, data: bytes, context: bytes) -> bytes | None:
-        """As `ask_hook`, for the request `by` of the gateway, which keeps the time: the message to be sent; None where
-        something is in the way of it.
-
-        `data` is an object, and so is `context`, which is empty where there is none.
-        """
-        questions = self.questions
-        quick, most = questions.quick, self._most_questions
-        if (
-            self.state != "running"
-            or len(quick) >= most
-            or (questions.kept and len(quick) + len(questions.kept) >= most)
-        ):
-            return None
-        head = self._heads.get(event)
-        if head is None:
-            offer = self.offer
-            if offer is None or event not in offer.hooks:
-                return None
-            head = self._heads[event] = pi.hook_head(event)
-        number = questions.last + 1
-        key = b"g%d" % number
-        if context:
-            line = b'{"id":"%b"%b%b,"context":%b}}' % (key, head, data, context)
-        else:
-            line = b'{"id":"%b"%b%b}}' % (key, head, data)
-        if len(line) > self._most_bytes:
-            return None
-        questions.last = number
-        quick[key, event] = by
-        return line
-
-    def hook_answered(self, data: bytes) -> tuple[int, bytes] | None:
-        """Take an answer to an open question that `ask_hook_at_once` has put: whose it is, and the result of that.
-
-        None for every other message, which `received` takes.
-        """
-        if self.state != "running":
-            return None
-        tail, size, event, result = self._answered
-        if data.endswith(tail) and data.startswith(_ID):
-            # It is the last one but for what stands as its id, which is one of ours or none of an open question.
-            key = data[_ID_BYTES:size]
-        else:
-            answer = None
-            if len(data) <= self.limits.most_bytes:
-                answer = pi.read_answer(data, self.limits.most_depth)
-            if answer is None:
-                return None
-            key, event = answer.id.encode(), answer.event
-            result = hook_result(answer.result)
-            if data.startswith(b'%b%b"' % (_ID, key)) and len(data) <= self._most_known:
-                tail = data[_ID_BYTES + len(key) :]
-                self._answered = tail, -len(tail), event, result
-        questions = self.questions
-        by = questions.quick.pop((key, event), None)
-        if by is None:
-            open_ = questions.open
-            question = open_.get(key.decode(errors="replace"))
-            if question is None or question.name != event or question.by is None:
-                return None
-            del open_[question.id]
-            by = question.by
-        return by, result
-
     def tell(self, event: str, data: Raw = EMPTY, context: Raw = EMPTY) -> list[Effect] | Fault:
         """Tell a hook something that takes no answer."""
         if self.state != "running":
@@ -334,6 +237,7 @@ class Extension:
             return []
         told = [self._tell(events.SESSION_SHUTDOWN, data)] if self.state == "running" else []
         self.state = "closing"
+        self.at_once.is_open = False
         self._deadline = now + self.limits.shutdown_ns
         return [*told, CloseInput()]
 
@@ -355,7 +259,7 @@ class Extension:
                 return [*refused, *self._all_over(offer), Failed(fault=offer)]
             return refused
         self.offer = offer
-        self._heads.clear()
+        self.at_once.offered(offer.hooks)
         if self.state == "registering":
             self.state = "loading"
             self._deadline = None
@@ -549,6 +453,7 @@ class Extension:
 
     def _all_over(self, fault: Fault) -> list[Effect]:
         self.state = "closed"
+        self.at_once.is_open = False
         self._deadline = None
         lost = msgspec.structs.replace(fault, outcome="unknown")
         effects: list[Effect] = []
@@ -561,11 +466,6 @@ class Extension:
         self, code: Code, reason: str, what: str, outcome: Literal["not_sent", "unknown"] = "not_sent"
     ) -> Fault:
         return Fault(code=code, message=f"{self.name} {what}", reason=reason, outcome=outcome, peer=self.name)
-
-
-def hook_result(decision: bytes) -> bytes:
-    """Return the result of the gateway's request, given what a hook has decided; empty is no opinion."""
-    return b'{"result":%b}' % decision if decision else b"{}"
 
 
 def _failed(question: Question, fault: Fault) -> Ended:

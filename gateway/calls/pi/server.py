@@ -30,8 +30,9 @@ from gateway.calls.pi.effects import (
     Send,
     Updated,
 )
-from gateway.calls.pi.extension import Extension, Limits, hook_result
+from gateway.calls.pi.extension import Extension
 from gateway.calls.pi.extras import Extras, hint_for, read_extras
+from gateway.calls.pi.limits import Limits
 from gateway.calls.pi.offer import Offer
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object
@@ -97,10 +98,10 @@ class PiServer:
         """Why it is of no use, once it is not."""
         self._open: dict[str, _Open] = {}
         self._keys: dict[Id, str] = {}
-        self.ask_hook = self.extension.ask_hook_at_once
+        self.ask_hook = self.extension.at_once.ask
         """As `from_gateway` with a `pi/event_hook` under an id, where nothing is in the way: the line to be sent; else
         None. `data` is an object, and so is `context`, which is empty where there is none."""
-        self.hook_answered = self.extension.hook_answered
+        self.hook_answered = self.extension.at_once.answered
         """As `from_extension` with the answer to what `ask_hook` has put: the gateway's request, and the result of
         that. None for every other message, which `from_extension` takes."""
         self._hosted: set[str] = set()
@@ -381,7 +382,7 @@ def _tool_answer(hints: object, ended: Ended) -> bytes:
 
 
 def _hook_answer(ended: Ended) -> bytes:
-    return hook_result(bytes(ended.output))
+    return to_mcp.hook_result(bytes(ended.output))
 
 
 def _token(params: bytes) -> int | str | None:

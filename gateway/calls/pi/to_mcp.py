@@ -228,6 +228,11 @@ def prompt_result(output: Raw) -> bytes:
     return _encode({"messages": [{"role": "user", "content": block} for block in blocks]})
 
 
+def hook_result(decision: bytes) -> bytes:
+    """Return the result of the gateway's request, given what a hook has decided; empty is no opinion."""
+    return b'{"result":%b}' % decision if decision else b"{}"
+
+
 def command_fault(name: str, output: Raw, peer: str) -> Fault:
     """Return a command's failure, for which `prompts/get` has no form but an error."""
     messages = msgspec.json.decode(prompt_result(output))["messages"]

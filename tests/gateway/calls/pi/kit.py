@@ -9,7 +9,8 @@ import jsonschema_rs
 from msgspec import Raw
 
 from gateway.calls.pi.effects import Effect, Send
-from gateway.calls.pi.extension import Extension, Limits
+from gateway.calls.pi.extension import Extension
+from gateway.calls.pi.limits import Limits
 from gateway.protocol.errors import Fault
 from gateway.protocol.pi_schema import schema
 
