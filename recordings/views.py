@@ -35,6 +35,27 @@ class _Answer(msgspec.Struct):
 _answer = msgspec.json.Decoder(_Answer)
 
 
+class _Part(msgspec.Struct):
+    text: str = ""
+
+
+class _Refusal(msgspec.Struct):
+    message: str = ""
+
+
+class _Told(msgspec.Struct):
+    is_error: bool = msgspec.field(default=False, name="isError")
+    content: list[_Part] = []
+
+
+class _Failure(msgspec.Struct):
+    error: _Refusal | None = None
+    result: _Told | None = None
+
+
+_failure = msgspec.json.Decoder(_Failure)
+
+
 def inline_body(frame: Frame) -> bytes:
     """A frame's body where it stands in the line; empty where it lies in a blob."""
     return bytes(frame.body)
@@ -65,6 +86,23 @@ def is_trouble(frame: Frame, body: Body = inline_body) -> bool:
     except msgspec.DecodeError:
         return False
     return answer.result is not None and answer.result.is_error
+
+
+def trouble_said(frame: Frame) -> str:
+    """The first line of what an answer says went wrong; empty where it says nothing, or lies in a blob."""
+    if frame.kind != "error" and (frame.kind != "response" or b'"isError"' not in bytes(frame.body)):
+        return ""
+    try:
+        answer = _failure.decode(bytes(frame.body))
+    except msgspec.DecodeError:
+        return ""
+    if answer.error is not None:
+        said = answer.error.message
+    elif answer.result is not None and answer.result.is_error:
+        said = next((part.text for part in answer.result.content if part.text), "")
+    else:
+        said = ""
+    return said.strip().partition("\n")[0]
 
 
 def is_era_found(method: str | None, answer: Frame) -> bool:

@@ -28,7 +28,7 @@ HEADER = "recording.json"
 TEXT = "session.json"
 """What a recording that was exported as text begins with."""
 FIRST = 200
-"""Bytes of which the first line is shown in a row, where a frame is no message."""
+"""Bytes of which the first line is shown in a row, where a frame is no message or one of an error."""
 RIGHT = ("seq", "at", "took", "bytes")
 
 
@@ -166,7 +166,9 @@ def cells(row: Row) -> dict[str, str]:
 
 
 def _what(row: Row) -> str:
-    """What a frame is about; of a decision, also what was decided and why."""
+    """What a frame is about; of a decision, also what was decided and why, and of a failure what it says."""
+    from recordings.views import trouble_said
+
     words = [part for part in (row.method, row.name) if part]
     x = row.frame.x or {}
     if row.frame.kind in ("policy", "hook") and "decision" in x:
@@ -177,7 +179,9 @@ def _what(row: Row) -> str:
             words.append(f"at the {x['surface']}")
         else:
             words.append("answered" if "answer" in x else "taken back")
-    return " ".join(words) or _fact(row.frame)
+    about = " ".join(words) or _fact(row.frame)
+    said = trouble_said(row.frame)[:FIRST]
+    return f"{about}: {said}" if about and said else about or said
 
 
 def _fact(frame: Frame) -> str:

@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 from recordings.export import exported
-from recordings.frame import Frame
+from recordings.frame import Frame, Kind
 from recordings.header import Header
 from recordings.redaction import Redactor
 from recordings.store import Recorder, open_recording
-from recordings.views import Query, is_trouble, pairs, percentile, printable, rows, summary, took
+from recordings.views import (
+    Query,
+    is_trouble,
+    pairs,
+    percentile,
+    printable,
+    rows,
+    summary,
+    took,
+    trouble_said,
+)
 from tests.recordings.recording_kit import frame, recorded, session
 
 MS = 1_000_000
@@ -161,6 +171,22 @@ def test_synthetic_lost_frames_are_no_stored_ones_and_make_calls_unanswered(tmp_
 def test_a_percentile_is_a_value_that_was_measured(percent: int, expected: int) -> None:
     assert percentile(range(10, 0, -1), percent) == expected
     assert percentile([], percent) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "said"),
+    [
+        ("error", b'{"error":{"message":"  no such tool\\nsee tools/list"}}', "no such tool"),
+        ("error", b'{"error":{"message":7}}', ""),
+        ("error", b"not JSON", ""),
+        ("response", b'{"result":{"isError":true,"content":[{"type":"image"},{"text":"full"}]}}', "full"),
+        ("response", b'{"result":{"isError":true}}', ""),
+        ("response", b'{"result":{"isError":false,"content":[{"text":"fine"}]}}', ""),
+        ("notification", b'{"error":{"message":"x"}}', ""),
+    ],
+)
+def test_of_what_went_wrong_the_first_line_is_said(kind: Kind, body: bytes, said: str) -> None:
+    assert trouble_said(frame(1, body, kind)) == said
 
 
 def test_a_tool_that_says_so_itself_is_trouble_and_a_text_about_it_is_not() -> None:

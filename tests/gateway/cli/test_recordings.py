@@ -131,6 +131,20 @@ def test_a_line_of_a_servers_stderr_is_shown_where_it_was_said(tieline: Any, tmp
     assert tieline("frames", path).out.splitlines()[-1].endswith("  boom: set API_KEY")
 
 
+def test_what_went_wrong_is_said_in_its_row(tieline: Any, tmp_path: Path) -> None:
+    ask = frame(1, b"{}", "request", way="core>", peer="db", method="tools/call", name="query")
+    refused = b'{"error":{"code":-32602,"message":"no table nowhere\\nask for schema"}}'
+    error = frame(2, refused, "error", way="peer>", peer="db", re=1)
+    again = frame(3, b"{}", "request", way="core>", peer="db", method="tools/call", name="query")
+    told = b'{"result":{"isError":true,"content":[{"type":"text","text":"the disk is full"}]}}'
+    path = recorded(
+        tmp_path / "r", [ask, error, again, frame(4, told, "response", way="peer>", re=3)], seal=True
+    )
+    *_, first, second = tieline("frames", path, "--errors").out.splitlines()
+    assert first.endswith("  tools/call query: no table nowhere")
+    assert second.endswith("  tools/call query: the disk is full")
+
+
 def test_a_lane_has_a_column_where_there_is_one(tieline: Any, tmp_path: Path) -> None:
     path = recorded(tmp_path / "r", [frame(1, lane="turn1/tool2"), frame(2)], seal=True)
     head, _, first, second = tieline("frames", path).out.splitlines()
