@@ -8,14 +8,13 @@ happen goes out as a list of effects. Whether a host call may be made is asked o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from gateway.calls.pi import events
 from gateway.calls.pi.effects import (
-    Asked,
     CloseInput,
     Dropped,
     Effect,
@@ -29,10 +28,10 @@ from gateway.calls.pi.effects import (
     Updated,
 )
 from gateway.calls.pi.errors import fault_of
-from gateway.calls.pi.host_calls import HostCalls, credits_of
+from gateway.calls.pi.host_calls import HostCalls
 from gateway.calls.pi.limits import Limits
 from gateway.calls.pi.offer import Offer, offer_of
-from gateway.calls.pi.questions import Kind, Question, Questions
+from gateway.calls.pi.questions import ANSWERS, Kind, Question, Questions
 from gateway.calls.pi.quick_hooks import QuickHooks
 from gateway.calls.pi.refusals import refuse, refuse_call
 from gateway.protocol import pi
@@ -57,31 +56,18 @@ State: TypeAlias = Literal["registering", "loading", "running", "closing", "clos
 """`registering`: nothing was heard yet. `loading`: it is registered, and may register again. `running`: from
 `session_start` on. `closing`: from `session_shutdown` on."""
 
-ANSWERS: Final[dict[str, Kind]] = {
-    "tool_result": "tool_call",
-    "slash_result": "slash_command",
-    "event_hook": "event_hook",
-}
-_MS: Final = 1_000_000
-
 
 class Extension:
     """One connection, from its opening at `now` to its end. Times are monotonic nanoseconds."""
 
-    def __init__(
-        self,
-        name: str,
-        now: int,
-        *,
-        limits: Limits | None = None,
-    ) -> None:
+    def __init__(self, name: str, now: int, *, limits: Limits | None = None) -> None:
         self.name = name
         self.limits = limits or Limits()
         self.state: State = "registering"
         self.offer: Offer | None = None
         self.questions = Questions()
         self.at_once = QuickHooks(self.questions, self.limits)
-        self.host_calls = HostCalls(self.limits.most_bytes)
+        self.host_calls = HostCalls(name, self.limits)
         self._refused = ""
         """Why the last registration was refused."""
         self._deadline: int | None = now + self.limits.register_ns
@@ -116,7 +102,7 @@ class Extension:
         if isinstance(body, EventHook):
             return self._event(message, body, now)
         if isinstance(body, HostCall):
-            return self._asks(message, body, now)
+            return self.host_calls.asked(message, body, now, is_over=self.state == "closing")
         if isinstance(body, Log):
             return self._logs(message, body)
         if isinstance(body, Error):
@@ -137,7 +123,7 @@ class Extension:
             self.questions.given_up(question)
             effects.append(self._timed_out(question))
             if not question.is_cancelled:
-                effects.append(self._cancellation(question))
+                effects.append(self._tell(events.CANCEL, events.cancel_data(question.id)))
         effects += self.host_calls.expired(now)
         if self._deadline is not None and now >= self._deadline:
             self._deadline = None
@@ -221,7 +207,7 @@ class Extension:
             return []
         question.is_cancelled = True
         question.deadline_ns = min(question.deadline_ns, now + self.limits.cancel_ns)
-        return [self._cancellation(question)]
+        return [self._tell(events.CANCEL, events.cancel_data(question.id))]
 
     def answer(self, call_id: str, output: Raw = EMPTY, fault: Fault | None = None) -> list[Effect]:
         """End a host call, the first time. Where chunks were sent, this is the last one."""
@@ -277,7 +263,7 @@ class Extension:
     def _answers(self, message: Message, body: ToolResult | SlashResult) -> list[Effect]:
         question = self.questions.open.get(message.id)
         if question is None:
-            return [self._dropped(message, "no_open_call")]
+            return [self.questions.dropped(message, "no_open_call")]
         if question.kind != ANSWERS[message.type] or (
             isinstance(body, ToolResult) and body.call_id != question.id
         ):
@@ -295,12 +281,12 @@ class Extension:
 
     def _event(self, message: Message, body: EventHook, now: int) -> list[Effect]:
         if body.event == events.CANCEL:
-            return self._cancels(message, body, now)
+            return self.host_calls.taken_back(message, body, now)
         if body.event == events.CREDIT:
-            return self._grants(message, body)
+            return self.host_calls.credited(message, body)
         question = self.questions.open.get(message.id)
         if question is None:
-            return [self._dropped(message, "no_open_call")]
+            return [self.questions.dropped(message, "no_open_call")]
         if question.kind != "event_hook" or question.name != body.event:
             return [Dropped(flag="orphan", reason="forged", id=message.id, type=message.type)]
         self.questions.answered(question)
@@ -316,48 +302,9 @@ class Extension:
     def _complains(self, message: Message, body: Error) -> list[Effect]:
         question = self.questions.open.get(message.id)
         if question is None:
-            return [self._dropped(message, "error")]
+            return [self.questions.dropped(message, "error")]
         self.questions.answered(question)
-        return [_failed(question, fault_of(body, self.name))]
-
-    # What the extension wants.
-
-    def _asks(self, message: Message, call: HostCall, now: int) -> list[Effect]:
-        if self.state == "closing":
-            fault = self._fault("io", "shutting_down", "is being shut down and may ask no more")
-            return refuse_call(message.id, call, fault)
-        if self.host_calls.knows(call.call_id):
-            # A result under this call id would pass for the other call's.
-            why = f"there is or was a call {call.call_id[:64]!r} already"
-            return self._refuse(message.id, message.type, "call_id_in_use", why)
-        if len(self.host_calls.open) >= self.limits.host_calls:
-            fault = self._fault("io", "overloaded", "has too many host calls open")
-            return refuse_call(message.id, call, msgspec.structs.replace(fault, retryable=True))
-        try:
-            granted = credits_of(message.payload)
-        except msgspec.ValidationError as bad:
-            fault = Fault(code="invalid_request", message=f"`backpressure`: {bad}", reason="shape")
-            return refuse_call(message.id, call, fault)
-        most = self.limits.host_call_ns
-        wanted = most if isinstance(call.timeout_ms, UnsetType) else min(call.timeout_ms * _MS, most)
-        deadline = now + wanted + self.limits.host_slack_ns
-        self.host_calls.begin(message.id, call, granted, deadline)
-        return [Asked(id=message.id, call=call, payload=message.payload, deadline_ns=deadline)]
-
-    def _cancels(self, message: Message, body: EventHook, now: int) -> list[Effect]:
-        cancel = events.read_cancel(body)
-        if isinstance(cancel, str):
-            return self._refuse(message.id, message.type, "malformed", cancel)
-        found = self.host_calls.cancel(cancel.call_id, cancel.cancel_token, now + self.limits.cancel_ns)
-        return found or [self._stale(message, cancel.call_id)]
-
-    def _grants(self, message: Message, body: EventHook) -> list[Effect]:
-        credit = events.read_credit(body)
-        if isinstance(credit, str):
-            return self._refuse(message.id, message.type, "malformed", credit)
-        return self.host_calls.credit(credit.call_id, credit.credits) or [
-            self._stale(message, credit.call_id)
-        ]
+        return [question.failed(fault_of(body, self.name))]
 
     def _logs(self, message: Message, body: Log) -> list[Effect]:
         if body.event != events.UPDATE:
@@ -396,29 +343,16 @@ class Extension:
         fault = self._fault("io", reason, f"gave an answer that cannot be read: {why}", "unknown")
         return [
             Refused(fault=fault, id=known.id, type=known.type),
-            _failed(question, fault),
+            question.failed(fault),
         ]
 
     def _refuse(self, id_: str | None, type_: str, reason: str, why: str) -> list[Effect]:
         return refuse(id_, type_, Fault(code="invalid_request", message=why, reason=reason, peer=self.name))
 
-    def _dropped(self, message: Message, reason: str) -> Dropped:
-        return Dropped(flag=self.questions.flag(message.id), reason=reason, id=message.id, type=message.type)
-
-    def _stale(self, message: Message, call_id: str) -> Dropped:
-        """A cancellation of what has ended, or was cancelled before, or credit for it."""
-        flag = "late" if self.host_calls.knows(call_id) else "orphan"
-        return Dropped(flag=flag, reason="no_open_call", id=message.id, type=message.type)
-
     # What is sent.
 
     def _ask(
-        self,
-        kind: Kind,
-        name: str,
-        deadline_ns: int,
-        body: Callable[[str], Payload],
-        context: Raw = EMPTY,
+        self, kind: Kind, name: str, deadline_ns: int, body: Callable[[str], Payload], context: Raw = EMPTY
     ) -> list[Effect] | Fault:
         if self.state != "running":
             return self._fault("io", "not_running", f"takes no calls while {self.state}")
@@ -441,15 +375,12 @@ class Extension:
         told = EventHook(event=event, data=events.without_answer(data))
         return Send(message=pi.write(id_, told, context), type="event_hook", id=id_)
 
-    def _cancellation(self, question: Question) -> Send:
-        return self._tell(events.CANCEL, events.cancel_data(question.id))
-
     # Ends.
 
     def _timed_out(self, question: Question) -> Ended:
         why = "did not end after it was cancelled" if question.is_cancelled else "did not answer in time"
         fault = self._fault("timeout", "cancelled" if question.is_cancelled else "deadline", why, "unknown")
-        return _failed(question, fault)
+        return question.failed(fault)
 
     def _all_over(self, fault: Fault) -> list[Effect]:
         self.state = "closed"
@@ -459,14 +390,10 @@ class Extension:
         effects: list[Effect] = []
         for question in list(self.questions.open.values()):
             self.questions.given_up(question)
-            effects.append(_failed(question, lost))
+            effects.append(question.failed(lost))
         return effects + self.host_calls.closed()
 
     def _fault(
         self, code: Code, reason: str, what: str, outcome: Literal["not_sent", "unknown"] = "not_sent"
     ) -> Fault:
         return Fault(code=code, message=f"{self.name} {what}", reason=reason, outcome=outcome, peer=self.name)
-
-
-def _failed(question: Question, fault: Fault) -> Ended:
-    return Ended(key=question.id, fault=fault, was_cancelled=question.is_cancelled, by=question.by)

@@ -9,11 +9,19 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from gateway.calls.pi.effects import Flag
+from gateway.calls.pi.effects import Dropped, Ended, Flag
+from gateway.protocol.errors import Fault
 from gateway.protocol.jsonrpc import Id
+from gateway.protocol.pi import Message
 
 Kind: TypeAlias = Literal["tool_call", "slash_command", "event_hook"]
 
+ANSWERS: Final[dict[str, Kind]] = {
+    "tool_result": "tool_call",
+    "slash_result": "slash_command",
+    "event_hook": "event_hook",
+}
+"""Types of messages that answer a question, and of which kind."""
 REMEMBERED: Final = 4096
 """How many ids of questions that were given up are kept, to tell a late answer from a second one."""
 FOREVER: Final = 1 << 62
@@ -32,6 +40,10 @@ class Question(msgspec.Struct, gc=False):
     by: int | None = None
     """The gateway's request that waits for it, where it is a hook's and was put at once."""
     is_cancelled: bool = False
+
+    def failed(self, fault: Fault) -> Ended:
+        """Return its end where it has no answer."""
+        return Ended(key=self.id, fault=fault, was_cancelled=self.is_cancelled, by=self.by)
 
 
 class Questions:
@@ -94,6 +106,10 @@ class Questions:
             del self._given_up[id_]
             return "late"
         return "duplicate"
+
+    def dropped(self, message: Message, reason: str) -> Dropped:
+        """Return what becomes of an answer that answers no open question."""
+        return Dropped(flag=self.flag(message.id), reason=reason, id=message.id, type=message.type)
 
     def has_used(self, id_: str) -> bool:
         """Whether an id is one that was minted here."""
