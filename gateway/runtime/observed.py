@@ -213,6 +213,16 @@ class ShownTap(RecordingTap):
         self._show = self._put = observer.put
         self._has_more = True
 
+    def called(self, body: bytes, peer: str, id: Any, after: int | None, name: str) -> int:  # noqa: A002
+        """As `ObservedTap` does; a result is shown where it is recorded, as whatever goes by `plain` is."""
+        if id.__class__ is not int or after is None or len(body) >= self._quick_bytes:
+            return self.plain("request", "core>", body, peer, id, None, after, "tools/call", name)
+        seq = super().called(body, peer, id, after, name)
+        if seq >= 0:
+            plain = peer, id, None, "tools/call", name, self.unsuspected, None
+            self._put((seq, self.at, "request", "core>", body, *plain))
+        return seq
+
     def record(self, kind: str, way: str, body: bytes = b"", **rest: Any) -> int:
         """As `ObservedTap` does."""
         # By `plain`, which it may come to, it would be shown for a second time.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gateway.runtime.frame_words import Words
+    from gateway.runtime.observed import PlainItem
     from recordings.store import Redacts
     from transports.base import Id
 
@@ -29,10 +30,12 @@ class StraightTap(ABC):
     _append: Callable[[bytes, bytes, int, int], bool]
     _barrier: bool
     _calls: dict[tuple[str, str], tuple[bytes, bool]]
+    _has_more: bool
     _next: int
     _quick_bytes: int
     _redactor: Redacts | None
     _rules: int
+    _show: Callable[[PlainItem], None]
     _start: int
     _words: Words
 
@@ -77,8 +80,11 @@ class StraightTap(ABC):
         append = self._append
         try:
             self.unsuspected = append(frame, body if is_harmless else frame, seq, at)
-            if self._barrier:
-                self._hold("response", "peer>")
+            if self._has_more:
+                if self._barrier:
+                    self._hold("response", "peer>")
+                plain = peer, id, re, "tools/call", "", self.unsuspected, None
+                self._show((seq, at, "response", "peer>", body, *plain))
         except RecordingError as fault:
             return self._missing(fault)
         return seq

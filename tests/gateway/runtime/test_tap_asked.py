@@ -289,6 +289,10 @@ def test_a_tap_that_shows_its_frames_itself_shows_what_one_around_it_does(
         )
         tap.plain("request", "core>", body, "p", 9, None, 0, "tools/call", "add", LongCall(name="add"))
         tap.plain("request", "core>", body, "p", "text", None, None, "tools/call", "add")
+        if b"\n" not in body:
+            for id_, after in ((3, 0), ("text", 0), (4, None)):
+                seq = tap.called(body, "p", id_, after, "add")
+                tap.answered(body, "p", id_, seq, after)
         tap.record("notification", "core>", body, peer="p", method="notifications/progress")
         tap.record(
             "response", "peer>", body, peer="p", life=2, id=7, re=1, method="tools/call", flags=("late",)
