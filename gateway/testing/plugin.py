@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,8 +69,10 @@ class Tieline:
         options: dict[str, Any],
         services: Services,
         tell: Callable[[str], None],
+        name: str,
     ) -> None:
         self._tell = tell
+        self._onward = f"to record what this test asks anew: pytest --tieline=rewrite {quote(name)}\n"
         self.path = path
         """Where the recording lies, or is to lie."""
         self.mode: How = mode
@@ -107,12 +110,13 @@ class Tieline:
             async with replay, replay.connect() as streams:
                 yield streams
         except ReplayFailedError:
+            self._tell(self._onward)
             raise
         except BaseException:
             # What the test shows is the error that its agent was given; the report stands below that.
             for report in replay.reports:
                 if report.exit_code == 1:
-                    self._tell(text(report))
+                    self._tell(f"{text(report)}\n{self._onward}")
                     self._unjudged.append(text(report))
             raise
         finally:
@@ -157,7 +161,7 @@ class Tieline:
         self._report.unlink()
         verdict = found.get("verdict")
         ignored = self._options.get("unplayed") == "ignore" and verdict == "incomplete"
-        return "" if verdict == "same" or ignored else str(found.get("text") or verdict)
+        return "" if verdict == "same" or ignored else f"{found.get('text') or verdict}\n{self._onward}"
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -190,7 +194,8 @@ def tieline(request: pytest.FixtureRequest) -> Generator[Tieline]:
             f"there is no recording `{path}`: run once with `--tieline=once` where the services can be reached",
             pytrace=False,
         )
-    found = Tieline(path, mode, options, services, partial(request.node.add_report_section, "call", "replay"))
+    tell = partial(request.node.add_report_section, "call", "replay")
+    found = Tieline(path, mode, options, services, tell, request.node.nodeid)
     with ExitStack() as stack:
         if options.get("guard", True) and not found.is_recording and mode == "replay":
             allowed = (found.beginning,)

@@ -131,6 +131,7 @@ def test_another_request_fails_with_the_report_and_extend_adds_it(project: Proje
     assert code == 1
     assert "the recording has no answer left" in said
     assert "DIVERGED  lane (no lane)" in said
+    assert "to record what this test asks anew: pytest --tieline=rewrite test_" in said
     assert starts(project.peer) == 1
 
     extended = project.pytest("--tieline=extend", KEYS="a b")
@@ -166,6 +167,7 @@ def test_an_agent_that_swallows_the_error_of_a_replay_fails_all_the_same(
 
     assert code == 1
     assert "DIVERGED  lane (no lane)" in said
+    assert said.count("to record what this test asks anew: pytest --tieline=rewrite test_") == 1
     assert "Traceback" not in said
 
 
