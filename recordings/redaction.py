@@ -17,7 +17,6 @@ import msgspec
 from recordings.frame import NO_BODY, Frame
 from recordings.glance import Glances, Look
 from recordings.linear import Pattern, any_of, compiled, compiled_late, escaped
-from recordings.marks import mark_of, unmarked
 from recordings.names import Names
 from recordings.patterns import (
     HARMLESS,
@@ -30,8 +29,6 @@ from recordings.patterns import (
 
 if TYPE_CHECKING:
     from recordings.cutting import Cutter
-
-__all__ = ["Redactor", "unmarked"]
 
 
 def _nothing(data: bytes) -> None:
@@ -259,6 +256,8 @@ class Redactor:
     def mark(self, label: str, secret: bytes) -> bytes:
         """What is stored in a secret's place."""
         import hmac
+
+        from recordings.marks import mark_of
 
         self.counts[label] += 1
         tail = hmac.digest(self._key, secret, "sha256").hex()[:8]

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from gateway.calls.session import Session
 
 
-class _Initialize(msgspec.Struct):
-    """The parts of `initialize` params that the gateway reads."""
-
-    version: str = msgspec.field(name="protocolVersion", default="")
-    capabilities: msgspec.Raw = msgspec.Raw(b"{}")
-    client: msgspec.Raw = msgspec.field(name="clientInfo", default=msgspec.Raw(b"{}"))
-
-
-read_initialize: msgspec.json.Decoder[_Initialize] = msgspec.json.Decoder(_Initialize)
-
-
 MOST_HELD = 1000
 MOST_HELD_BYTES = 4 * 1024 * 1024
 """Messages, and bytes of them, that wait for a core to say that it is initialized; more are dropped and counted."""
@@ -334,7 +323,7 @@ class Core:
         Raises:
             msgspec.ValidationError: If they are not of that shape.
         """
-        view = read_initialize.decode(params or b"{}")
+        view = mcp.read_initialize.decode(params or b"{}")
         self.capabilities = msgspec.json.decode(view.capabilities, type=dict[str, Any])
         self.era = self.plain = "legacy"
         self.reads = read_legacy

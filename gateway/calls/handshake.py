@@ -25,11 +25,6 @@ PROBE_S = 3.0
 """How long a peer may be silent to `server/discover` before it is taken for a legacy one."""
 
 
-class _InitializeResult(msgspec.Struct):
-    version: str = msgspec.field(name="protocolVersion", default="")
-    capabilities: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
-
-
 class _DiscoverResult(msgspec.Struct):
     versions: list[str] = msgspec.field(name="supportedVersions", default_factory=list[str])
     capabilities: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
@@ -137,7 +132,7 @@ class Handshake:
             self._other(reply, "initialize")
             return
         try:
-            view = msgspec.json.decode(reply.result, type=_InitializeResult)
+            view = mcp.read_initialized.decode(reply.result)
         except msgspec.DecodeError:
             self._other(reply, "initialize")
             return

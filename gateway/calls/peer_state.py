@@ -27,7 +27,6 @@ from gateway.calls.faults import (
 )
 from gateway.calls.flood import Flood
 from gateway.calls.pi import words
-from gateway.calls.registered import Registered, joined, split
 from gateway.calls.straight import come_together, comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from gateway.calls.asks import PeerAsk
     from gateway.calls.hops import Hops
     from gateway.calls.ports import Host, Tap
+    from gateway.calls.registered import Registered
     from gateway.calls.session import Session
     from gateway.config.peer import PeerConfig
 
@@ -183,7 +183,11 @@ class Peer:
     @property
     def greeting(self) -> bytes:
         """What it has greeted with, in its own words of today."""
-        return joined(self.facts, self.registered.raw) if self.registered is not None else self.facts
+        if self.registered is None:
+            return self.facts
+        from gateway.calls.registered import joined
+
+        return joined(self.facts, self.registered.raw)
 
     @property
     def is_ready(self) -> bool:
@@ -257,6 +261,8 @@ class Peer:
     def ready(self, era: mcp.Era, version: str, facts: bytes, capabilities: dict[str, Any]) -> None:
         """The handshake is done: everything that waited goes out, in order."""
         if self.is_pi:
+            from gateway.calls.registered import split
+
             facts, self.registered = split(facts)
             capabilities = {name: value for name, value in capabilities.items() if name != "experimental"}
         self.era, self.version, self.facts, self.capabilities = era, version, facts, capabilities
@@ -572,6 +578,8 @@ class Peer:
             if self.flood.drops(envelope.method, data):
                 return
             if envelope.method == words.REGISTERED and self.is_pi:
+                from gateway.calls.registered import Registered
+
                 self.registered = Registered(bytes(envelope.params))
                 for session in self.sessions:
                     session.registered(self)

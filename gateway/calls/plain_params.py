@@ -4,8 +4,6 @@ Owns their reading, in one go for each era. Whether the call may go straight oth
 for in a message is looked for by `find`: `in` takes a needle of bytes for a number first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
@@ -14,6 +12,7 @@ import msgspec
 from gateway.protocol import mcp
 from gateway.protocol.jsonrpc import EMPTY
 
+# Types are no text here (`annotations`): a decoder would have each compiled, at every start.
 LANE_MARK = mcp.META_LANE.encode()
 
 

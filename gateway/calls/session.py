@@ -21,7 +21,6 @@ from gateway.calls.core_state import Core
 from gateway.calls.faults import broken_promise, late, unknown_word
 from gateway.calls.flows import Flows
 from gateway.calls.listen import Listens
-from gateway.calls.lookup import Lookups
 from gateway.calls.news import News
 from gateway.calls.peer_state import Peer
 from gateway.calls.pi import words
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from gateway.calls.hooked import Hooked
     from gateway.calls.host_call import HostCalls
     from gateway.calls.host_session import HostSession
+    from gateway.calls.lookup import Lookups
     from gateway.calls.ports import Timer
     from gateway.calls.results import Results
     from gateway.calls.seat import Seat
@@ -83,9 +83,9 @@ class Session:
         self.suspensions = self.asks.suspensions
         self.news = News(self)
         self.flows = Flows(self)
-        self.lookups = Lookups(self)
         self.subscriptions = Subscriptions(self)
         self.listens = Listens(self)
+        self._lookups: Lookups | None = None
         self.router = Router(self)
         self.only: Seat | None = next(iter(self.seats.values())) if len(self.seats) == 1 else None
         self._idle: Timer | None = None
@@ -124,6 +124,16 @@ class Session:
 
             self.hooked = Hooked(self)
         return self.hooked
+
+    @property
+    def lookups(self) -> Lookups:
+        """Its requests of which nobody knows yet whose they are."""
+        if self._lookups is None:
+            # Most cores ask for the lists before they name anything.
+            from gateway.calls.lookup import Lookups
+
+            self._lookups = Lookups(self)
+        return self._lookups
 
     def choose_way(self) -> None:
         """See whether plain calls may go straight, and whether results are looked at: who has hooks may be others."""

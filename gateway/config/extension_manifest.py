@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Meta
 
-from gateway.config.checks import NAME
+from gateway.config.checks import may_be_called
 from gateway.config.lines import json_lines
 from gateway.config.mistakes import ConfigError, KeyPath, Mistake, Report, did_you_mean
 from gateway.config.peer import PeerConfig
@@ -128,7 +128,7 @@ def _plain(document: dict[str, object], report: Report) -> dict[str, object]:
 
 
 def _check(manifest: ExtensionManifest, report: Report) -> None:
-    if not NAME.fullmatch(manifest.name):
+    if not may_be_called(manifest.name):
         report.mistake(("name",), "must have up to 64 letters, digits, `_` and `-`")
     if not manifest.command or not manifest.command[0]:
         report.mistake(("command",), "must name a program")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from gateway.config.values import INTERNAL, PLACE, SECRET, TEXT, Count, Port, ProtocolVersion, Seconds
+from gateway.config.values import INTERNAL, PLACE, SECRET, TEXT, Count, Port, Seconds
 
 INHERITED_ENV: tuple[str, ...] = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ", "TMPDIR", "SYSTEMROOT",
@@ -165,7 +165,10 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
             description="MCP era to speak: handshake (to 2025-11-25), stateless (2026-07-28), or found out."
         ),
     ] = "auto"
-    version: Annotated[ProtocolVersion | None, Meta(description="Protocol version to insist on.")] = None
+    version: Annotated[
+        Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d$")] | None,
+        Meta(description="Protocol version to insist on."),
+    ] = None
     start: Annotated[
         Literal["lazy", "eager"],
         Meta(

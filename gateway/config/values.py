@@ -9,7 +9,6 @@ from msgspec import Meta
 
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=86_400)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
-ProtocolVersion: TypeAlias = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d$")]
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 
 TEXT = {"expand": True}

@@ -5,8 +5,6 @@ Owns what is a message and what is not; what is still read of the latter is `sal
 envelope stays `msgspec.Raw`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,6 +15,7 @@ from gateway.protocol.bounds import FLAT, LIST, MAX_DIGITS, has_endless_number, 
 from gateway.protocol.salvage import NOTHING, Salvaged, salvage
 from recordings.late import late_decoder
 
+# Types are no text here (`annotations`): a decoder would have each compiled, at every start.
 Id: TypeAlias = int | str
 """A request id. Integers and strings are different ids: `9` is not `"9"`."""
 

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 from recordings.linear import any_of
+from recordings.marks import unmarked
 from recordings.names import STEMS, is_secret
-from recordings.redaction import unmarked
 
 Level: TypeAlias = Literal["debug", "info", "warn", "error"]
 Component: TypeAlias = Literal["capture", "harness", "runtime", "extension"]

@@ -4,15 +4,14 @@ Owns the tables of both eras, so that a next revision is a row and not an `if`. 
 message but `_meta`. Source: the method tables of the MCP specification, 2024-11-05 to 2026-07-28.
 """
 
-from __future__ import annotations
-
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from recordings.late import late_decoder
 
+# Types are no text here (`annotations`): a decoder would have each compiled, at every start.
 Era: TypeAlias = Literal["legacy", "modern"]
 """`legacy`: revisions with a handshake, to 2025-11-25. `modern`: 2026-07-28, where each request stands alone."""
 
@@ -107,6 +106,23 @@ class ParamsView(msgspec.Struct, gc=False):
     meta: MetaView = msgspec.field(name="_meta", default_factory=MetaView)
 
 
+class InitializeView(msgspec.Struct):
+    """The parts of `initialize` params that the gateway reads."""
+
+    version: str = msgspec.field(name="protocolVersion", default="")
+    capabilities: Raw = Raw(b"{}")
+    client: Raw = msgspec.field(name="clientInfo", default=Raw(b"{}"))
+
+
+class InitializedView(msgspec.Struct):
+    """The parts of its result that it reads."""
+
+    version: str = msgspec.field(name="protocolVersion", default="")
+    capabilities: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+read_initialize = msgspec.json.Decoder(InitializeView)
+read_initialized = msgspec.json.Decoder(InitializedView)
 read_named = late_decoder(Named)
 read_params = late_decoder(ParamsView)
 

@@ -18,7 +18,6 @@ from gateway import __version__
 from gateway.config.places import usual_roots
 from gateway.config.recorded import settings_of
 from gateway.protocol import mcp
-from gateway.runtime.null_tap import NullTap, RefusingTap
 from gateway.runtime.tap import RecordingTap
 from recordings.errors import RecordingError
 from recordings.header import Header, PeerFacts
@@ -120,6 +119,9 @@ class Recordings:
             from gateway.runtime.observed import ShownTap
 
             return ShownTap(recorder, observer, began=began, on_refusal=self._refused, on_close=on_close)
+        # For who records nothing, or cannot.
+        from gateway.runtime.null_tap import NullTap, RefusingTap
+
         is_served = not self.are_kept or self._world.config.record.on_write_error == "serve"
         tap = NullTap(on_close=ended) if is_served else RefusingTap(on_close=ended)
         if observer is None:

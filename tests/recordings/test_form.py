@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from recordings.classes import Detector, class_of_name
 from recordings.form import Form, Forms, form_of, is_within
+from recordings.marks import unmarked
 from recordings.profile import BUILT_IN, Profile, Rule
-from recordings.redaction import Redactor, unmarked
+from recordings.redaction import Redactor
 
 HERE = BUILT_IN.with_roots({"cwd": "/home/ann/shop", "home": "/home/ann", "tmp": "/tmp"})
 ELSEWHERE = BUILT_IN.with_roots({"cwd": "/builds/17/shop", "home": "/root", "tmp": "/var/tmp"})

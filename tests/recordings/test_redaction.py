@@ -13,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from recordings.marks import unmarked
 from recordings.names import is_secret, words_of
-from recordings.redaction import Redactor, unmarked
+from recordings.redaction import Redactor
 from tests.recordings.recording_kit import SECRET_KEY, frame
 
 KNOWN = 'wq/8Zr"ö-71 kX'

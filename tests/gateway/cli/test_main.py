@@ -282,11 +282,12 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         # What writes source and has it compiled, for each class: the start defines structs.
         "dataclasses",
         # What looks closer at bytes that hold a word of a secret's name or shape.
-        "re2", "recordings.cutting",
+        "re2", "recordings.cutting", "recordings.marks", "bisect",
         # What makes objects of paths and takes URLs apart.
         "pathlib", "urllib.parse", "ipaddress", "ntpath",
         # What is refused, not shown to a person, or not there at all in most sessions.
-        "gateway.calls.turned_away", "gateway.calls.declared", "unicodedata",
+        "gateway.calls.turned_away", "gateway.calls.declared", "unicodedata", "gateway.calls.registered",
+        "gateway.calls.lookup", "gateway.runtime.null_tap",
         "gateway.protocol.canonical", "gateway.calls.ports", "gateway.sessions.files",
         # Mistakes, reloads, and what is told of them.
         "difflib", "gateway.config.lines", "tomllib", "gateway.runtime.control",
