@@ -162,11 +162,19 @@ def _begin(environment: Any, runner: Any, **_: Any) -> None:
     gevent.spawn(_tell, environment, runner)
     # Python would raise KeyboardInterrupt in whichever greenlet happens to run.
     on_interrupt(lambda: _interrupt(environment))
+    # The last one that is added is the first that hears of it: a master stops the run when it does.
+    environment.events.quitting.add_listener(_ending)
 
 
 def _interrupt(environment: Any) -> None:
     environment.results.miss("interrupted")
     environment.runner.quit()
+
+
+def _ending(environment: Any, **_: Any) -> None:
+    """A run that comes to its end is stopped, and then locust ends; ended by a signal, it is the other way round."""
+    if not environment.is_drained:
+        environment.results.miss("interrupted")
 
 
 def _prepare(environment: Any) -> None:
@@ -294,8 +302,6 @@ def _judge(environment: Any, **_: Any) -> None:
         return
     results: Results = environment.results
     if not environment.is_drained:
-        # Nothing has stopped the run but a signal.
-        results.trouble = results.trouble or "interrupted"
         _drain(environment)
     figures = results.figures()
     outcome = results.finish(judge(environment.bounds, figures))

@@ -139,6 +139,19 @@ def test_an_interrupted_run_keeps_what_there_is(tmp_path: Path, number: int) -> 
     assert alive == []
 
 
+def test_a_master_that_is_told_to_end_has_not_passed(tmp_path: Path) -> None:
+    """It stops its workers and hears from them, as at the end of a run."""
+    with going("--seconds", "600", "--workers", "1", *LOOSE, out=tmp_path) as (process, lines):
+        children = psutil.Process(process.pid).children()
+        [master] = [child for child in children if "--headless" in child.cmdline()]
+        master.terminate()
+        "".join(lines)
+        assert process.wait(PATIENCE_S) == 130
+
+    assert json.loads((tmp_path / "figures.json").read_text())["trouble"] == "interrupted"
+    assert "BROKEN OFF" in (tmp_path / "report.html").read_text()
+
+
 def own_config(folder: Path, listening: str, *names: str) -> Path:
     """A configuration with an echo server under each of these prefixes."""
     path = folder / "own.toml"
