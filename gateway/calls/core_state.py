@@ -19,7 +19,7 @@ from gateway.calls.straight import go_together, goes_straight
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.bounds import FLAT, LIST
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
-from gateway.protocol.jsonrpc import CALL_ROOM, BadMessage, Envelope, Kind, is_utf8, read_strict
+from gateway.protocol.jsonrpc import CALL_ROOM, BadMessage, Envelope, Kind, is_utf8, read_sure
 from gateway.protocol.salvage import Salvaged, salvage, split
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
@@ -94,42 +94,44 @@ class Core:
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
+        # As `scan` and `Session.core_asked`, without the calls, for what most messages are: compact and flat. Whatever
+        # is not leaves at once, since long jumps take a bytecode more.
         session = self.session
         size = len(data)
         flat = self.flat_bytes
         if (
-            size <= flat
+            size > flat
             # Most calls hold no list at all, and to see that takes no copy.
-            and (LIST not in data or LIST not in data[(flat - size) // 3 :])
-            and origin is None
-            and (session.is_straight or session.hooked is not None)
+            or (LIST in data and LIST in data[(flat - size) // 3 :])
+            or origin is not None
+            or not (session.is_straight or session.hooked is not None)
         ):
-            # As `scan` and `Session.core_asked`, without the calls, for what most messages are: compact and flat.
-            try:
-                envelope = read_strict(data)
-            except (msgspec.DecodeError, RecursionError, ValueError):
-                pass
-            else:
-                if (
-                    envelope.method == "tools/call"
-                    and envelope.params
-                    and size - len(envelope.params) < CALL_ROOM
-                    and envelope.jsonrpc == "2.0"
-                    and envelope.id.__class__ is int
-                    and (data.isascii() or is_utf8(data))
-                ):
-                    try:
-                        if session.is_straight and goes_straight(session, self, data, envelope):
-                            return
-                        hooked = session.hooked
-                        if hooked is not None and hooked.goes_straight(self, data, envelope):
-                            return
-                    except Exception as fault:  # noqa: BLE001 - as there
-                        session.core_failed(self, data, envelope, None, fault)
-                        return
-                    session.take(self, data, envelope, None)
-                    return
-        self._read(data, origin)
+            self._read(data, origin)
+            return
+        try:
+            envelope = read_sure(data)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            self._read(data, origin)
+            return
+        if (
+            envelope.method != "tools/call"
+            or not envelope.params
+            or size - len(envelope.params) >= CALL_ROOM
+            or envelope.id.__class__ is not int
+            or not (data.isascii() or is_utf8(data))
+        ):
+            self._read(data, origin)
+            return
+        try:
+            if session.is_straight and goes_straight(session, self, data, envelope):
+                return
+            hooked = session.hooked
+            if hooked is not None and hooked.goes_straight(self, data, envelope):
+                return
+        except Exception as fault:  # noqa: BLE001 - as there
+            session.core_failed(self, data, envelope, None, fault)
+            return
+        session.take(self, data, envelope, None)
 
     def _read(self, data: bytes, origin: Origin | None) -> None:
         try:

@@ -32,7 +32,7 @@ from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.bounds import FLAT, LIST, is_deep
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unkept, unrecorded
-from gateway.protocol.jsonrpc import ANSWER_ROOM, BadMessage, Envelope, is_utf8, read_strict
+from gateway.protocol.jsonrpc import ANSWER_ROOM, BadMessage, Envelope, is_utf8, read_sure
 from transports.base import Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -527,26 +527,29 @@ class Peer:
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the peer."""
+        # As `scan`, without the call, for what most messages are: compact and flat.
         self.damage.silence = 0
         size = len(data)
         few = self.flat_bytes - size
-        if few >= 0 and LIST not in data[few // 3 :]:
-            # As `scan`, without the call, for what most messages are: compact and flat.
-            try:
-                envelope = read_strict(data)
-            except (msgspec.DecodeError, RecursionError, ValueError):
-                pass
-            else:
-                if (
-                    envelope.result
-                    and size - len(envelope.result) < ANSWER_ROOM
-                    and (data.isascii() or is_utf8(data))
-                ):
-                    if comes_straight(self, data, envelope):
-                        return
-                    if envelope.jsonrpc == "2.0" and envelope.id.__class__ is int:
-                        self._answer(data, envelope, "response")
-                        return
+        if few < 0 or LIST in data[few // 3 :]:
+            self._read(data, origin)
+            return
+        try:
+            envelope = read_sure(data)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            self._read(data, origin)
+            return
+        result = envelope.result
+        if not result or size - len(result) >= ANSWER_ROOM or not (data.isascii() or is_utf8(data)):
+            self._read(data, origin)
+        elif comes_straight(self, data, envelope):
+            return
+        elif envelope.id.__class__ is int:
+            self._answer(data, envelope, "response")
+        else:
+            self._read(data, origin)
+
+    def _read(self, data: bytes, origin: Origin | None) -> None:
         try:
             envelope, kind = jsonrpc.scan(data, self.most_depth)
             if kind is None:
@@ -554,7 +557,7 @@ class Peer:
         except BadMessage as bad:
             self.damage.bad(data, bad)
             return
-        if kind == "response" and comes_straight(self, data, envelope):
+        if kind == "response" and envelope.jsonrpc == "2.0" and comes_straight(self, data, envelope):
             return
         if kind in ("response", "error"):
             self._answer(data, envelope, kind)

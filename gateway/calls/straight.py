@@ -315,12 +315,16 @@ def _breaks_promise(session: Session, peer: Peer, call: Call, envelope: Envelope
 
 
 def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
-    """Pass the result of a plain call on, and say whether that was done. Where not, nothing has been touched."""
+    """Pass the result of a plain call on, and say whether that was done. Where not, nothing has been touched. That
+    it says `"jsonrpc":"2.0"` is known."""
     id_ = envelope.id
     pending = peer.pending
-    call = pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
+    try:
+        call = pending[id_]  # pyright: ignore[reportArgumentType] - None is no key
+    except KeyError:
+        return False
     # As `_is_plain`, without the call, and with what it has looked up.
-    if call is None or call.method != "tools/call" or call.then is not None:
+    if call.method != "tools/call" or call.then is not None:
         return False
     core, core_id, session, shape = call.core, call.core_id, call.session, call.shape
     if (
@@ -330,7 +334,6 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         or (calls := core.open).get(core_id) is not call  # pyright: ignore[reportArgumentType]
         or core.leaving is not None
         or not peer.is_plain
-        or envelope.jsonrpc != "2.0"
         or (session.only is None and data.find(b'"taskId"') >= 0)
         or (shape != "same" and (shape != "checked" or _breaks_promise(session, peer, call, envelope)))
     ):

@@ -6,7 +6,8 @@ envelope stays `msgspec.Raw`.
 """
 
 from collections import Counter
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -96,8 +97,21 @@ class _Answer(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     result: Raw = EMPTY
 
 
+class _SureEnvelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """An envelope of the version that there is. For itself, since the first field is what is first in a message."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | str | UnsetType | None = UNSET
+    method: str = ""
+    params: Raw = EMPTY
+    result: Raw = EMPTY
+    error: Raw = EMPTY
+
+
 read_strict = msgspec.json.Decoder(Envelope).decode
 """An envelope without a look at what else there is. Raises `DecodeError`, `RecursionError` or `ValueError`."""
+read_sure = cast("Callable[[bytes], Envelope]", msgspec.json.Decoder(_SureEnvelope).decode)
+"""As `read_strict`; whatever does not say `"jsonrpc":"2.0"` is an error here."""
 _read_answer = msgspec.json.Decoder(_Answer).decode
 _loose = late_decoder(_Loose)
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
