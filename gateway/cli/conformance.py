@@ -16,7 +16,17 @@ from xml.etree import ElementTree
 import typer
 
 from gateway.cli.options import JsonOption, RecordingArgument
-from gateway.cli.output import BAD_INPUT, DONE, NO, CliError, examples, make_folder, print_json, write_file
+from gateway.cli.output import (
+    BAD_INPUT,
+    DONE,
+    NO,
+    CliError,
+    ensure_writable,
+    examples,
+    make_folder,
+    print_json,
+    write_file,
+)
 from gateway.cli.reading import opened
 
 if TYPE_CHECKING:
@@ -89,6 +99,8 @@ def register(app: typer.Typer) -> None:
         or a live server cannot be reached.
         """
         paths, command = _split(words)
+        if junit is not None:
+            ensure_writable(junit)
         outcomes = [
             checked(fixture, profile, live, logs=logs, timeout_s=timeout)
             for fixture, profile, live in _prepared(paths, command, config)

@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
         json: JsonOption = False,
     ) -> int:
-        """Show every extension that is found, from where, and why one is not served.
+        """Show which extensions are found, and why one is not served.
 
         Looks where `tieline run --extensions` looks. With `--start`, what each registers is shown too, and what
         collides: tools, commands, hooks, shortcuts, flags, renderers, providers, capabilities. Ends with 1 if anything
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
         path: Annotated[Path, typer.Argument(help="A manifest, or a folder with one or several.")],
         json: JsonOption = False,
     ) -> int:
-        """Check manifests before anybody finds them: each mistake with file, line and key.
+        """Check manifests: each mistake with file, line and key.
 
         Starts nothing. Ends with 3 if there are mistakes.
         """

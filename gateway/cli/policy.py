@@ -84,7 +84,7 @@ def _add_explain(family: typer.Typer) -> None:
         grants: GrantsOption = None,
         json: JsonOption = False,
     ) -> int:
-        """Decide about a call that nobody makes, and show how that comes about.
+        """Decide about a call that nobody makes, and show how.
 
         Shows every layer that has spoken, and the sum of the evidence in whole milli-nats, to be done again by hand.
         Ends with 0 where the call is allowed, and with 1 where it is asked about or denied.
@@ -185,7 +185,7 @@ def _add_replay(family: typer.Typer) -> None:
         every: Annotated[bool, typer.Option("--all", help="Show what stays as it is too.")] = False,
         json: JsonOption = False,
     ) -> int:
-        """Make a recording's decisions again, and show which come out otherwise.
+        """Make a recording's decisions again, and show what differs.
 
         Takes the recorded facts and, where a person is asked again, the recorded answer. Without --policy the policy of
         the recording is taken: then nothing may change, not even a reason. Ends with 1 if anything does.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.output import CliError, examples
+from gateway.cli.output import CliError, ensure_writable, examples
 
 if TYPE_CHECKING:
     from gateway.runtime.replay_setup import PeerMode
@@ -189,6 +189,9 @@ def register(app: typer.Typer) -> None:
         elif mode in ("rewrite", "shadow"):
             _refuse(playing, f"in mode `{mode}`", "There all is asked live")
         check_access(recording)
+        for path in (report, junit):
+            if path is not None:
+                ensure_writable(path)
         how = _one_of("--mode", mode, MODES)
         strength = _one_of("--gate", gate, GATES)
         instead = _one_of("--lenient", lenient, LENIENT)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli.options import RecordingArgument
-from gateway.cli.output import BAD_INPUT, CliError, examples
+from gateway.cli.output import BAD_INPUT, CliError, ensure_writable, examples
 from gateway.cli.reading import opened
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def register(app: typer.Typer) -> None:
         """
         if fail_on not in SEVERITIES:
             raise CliError(f"`--fail-on {fail_on}` is not known", hint="Say breaking, changed or added")
+        if junit is not None:
+            ensure_writable(junit)
         try:
             source = opened(recording)
         except CliError as error:

@@ -32,6 +32,7 @@ th { border-bottom: 1px solid #bbb; font-weight: 600; } .words td { text-align: 
 .verdict { padding: .7rem 1rem; border-radius: .4rem; font-weight: 600; }
 .kept { background: #e3f2e3; color: #1d5e1d; } .broken { background: #fbe3e0; color: #8c1d12; }
 svg { width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; fill: #555; } code { font-size: .9em; }
+@media (max-width: 45rem) { table { display: block; overflow-x: auto; } }
 """
 
 

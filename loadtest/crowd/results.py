@@ -101,8 +101,9 @@ class Results:
         self._ticks.append(tick)
         whole = self._tally.whole()
         p50_ms, p95_ms = ("-" if us is None else f"{us / 1000:.2f}" for us in (p50, p95))
+        agents = "agent " if users == 1 else "agents"
         line = (
-            f"{tick.second:5.0f} s  {users:4} agents  {whole.took.count:9,} calls  {tick.calls_per_s:8,.0f}/s  "
+            f"{tick.second:5.0f} s  {users:4} {agents}  {whole.took.count:9,} calls  {tick.calls_per_s:8,.0f}/s  "
             f"p50 {p50_ms:>8} ms  p95 {p95_ms:>8} ms  {whole.failed:6,} failed"
         )
         sys.stderr.write(f"\r{line}" if sys.stderr.isatty() else f"{line}\n")

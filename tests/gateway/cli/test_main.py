@@ -48,6 +48,14 @@ def test_help_names_every_family_and_the_exit_codes(tieline: Tieline) -> None:
     assert "..." not in out.partition("Commands:")[2].replace("[ARGS]...", "")
 
 
+@pytest.mark.parametrize("group", ["tools", "extensions", "policy", "policy grants", "conformance"])
+def test_the_help_of_a_group_says_of_each_command_all_that_it_begins_to_say(
+    tieline: Tieline, group: str
+) -> None:
+    _, out, _ = tieline(*group.split(), "--help")
+    assert "..." not in out.partition("Commands:")[2]
+
+
 COMMANDS = [
     "demo", "run", "record", "replay", "verify", "faults", "check", "status", "recordings", "frames", "show", "doctor",
     "export", "import", "diff", "fork", "minimise", "rules", "conformance capture", "conformance check", "bench",
@@ -118,6 +126,21 @@ def test_the_version_is_one_line(tieline: Tieline) -> None:
             2,
             "error: Invalid value for '--http': Input should be less than or equal to 65535\n\n"
             "hint: Run `tieline replay --help` for the options and an example\n",
+        ),
+        (
+            "replay . --junit nowhere/out.xml",
+            3,
+            "error: `nowhere/out.xml` cannot be written: there is no folder `nowhere`\n",
+        ),
+        (
+            "verify . --junit nowhere/out.xml",
+            3,
+            "error: `nowhere/out.xml` cannot be written: there is no folder `nowhere`\n",
+        ),
+        (
+            "conformance check x.json --junit nowhere/out.xml",
+            3,
+            "error: `nowhere/out.xml` cannot be written: there is no folder `nowhere`\n",
         ),
         (
             "record --url example",
