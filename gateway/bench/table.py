@@ -170,7 +170,9 @@ def _growth(report: Report) -> str:
     told = f"{last.cell.x:g} servers: {times:.2f} times the time of a call with one"
     if last.gateway.rss_mib is not None and base.gateway.rss_mib is not None:
         each = (last.gateway.rss_mib - base.gateway.rss_mib) * 1024 / ((last.cell.x or 2) - 1)
-        told += f", {each:.0f} KiB of the gateway's memory for each further one"
+        # What a start has left of compiled modules is more than a server takes, and is used again for it.
+        much = f"{each:.0f} KiB" if each >= 1 else "less than 1 KiB"
+        told += f", {much} of the gateway's memory for each further one"
     return told
 
 

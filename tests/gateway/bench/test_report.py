@@ -12,7 +12,7 @@ import pytest
 from gateway.bench import chart
 from gateway.bench.client import BenchError
 from gateway.bench.matrix import Kind, scenes
-from gateway.bench.results import SCHEMA, Machine, Probe, Report, Skipped, Timing, decode, encode
+from gateway.bench.results import SCHEMA, Comparison, Machine, Probe, Report, Skipped, Timing, decode, encode
 from gateway.bench.rounds import compare
 from gateway.bench.table import BAR, COLUMNS, LEAST_BAR, bars, csv_of, label, sentences, tables
 
@@ -112,6 +112,22 @@ def test_goals_faults_and_growth_are_told_in_sentences() -> None:
     assert "goal 5 ms: missed" in told
     assert "not measured: http: port 80 is taken" in told
     assert "50 servers: " in told
+
+
+@pytest.mark.parametrize(
+    ("rss_mib", "much"), [(35.0, "102 KiB"), (30.0, "less than 1 KiB"), (25.0, "less than 1 KiB")]
+)
+def test_no_server_is_told_to_free_memory(rss_mib: float, much: str) -> None:
+    found = report()
+
+    def held(each: Comparison) -> Comparison:
+        gateway = msgspec.structs.replace(each.gateway, rss_mib=rss_mib if each.cell.x == 50 else 30.1)
+        return msgspec.structs.replace(each, gateway=gateway)
+
+    told = "\n".join(
+        sentences(msgspec.structs.replace(found, comparisons=tuple(map(held, found.comparisons))))
+    )
+    assert f", {much} of the gateway's memory for each further one" in told
 
 
 @pytest.mark.parametrize(("ending", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
