@@ -1,31 +1,27 @@
-"""A recording in the place of peers, towards a live core: the links and the pump of one replayed session.
+"""A recording in the place of peers, towards a live core: the pump of one replayed session.
 
-Owns the way of what a `Player` decides to the exchange and back, and what is waited for: recorded pauses, a core that
-says nothing. Waits by a `Loop` that it is given, which is asyncio's where a core is live and a list in a test. Which
-frame is due is decided by the player.
+Owns when what a `Player` decides is done, and what is waited for: recorded pauses, a core that says nothing. How it
+reaches the exchange is `scripted_peers.py`'s. Waits by a `Loop` that it is given, which is asyncio's where a core is
+live and a list in a test. Which frame is due is decided by the player.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
-from gateway.calls import translate
-from gateway.calls.concern import ACKNOWLEDGED
-from gateway.calls.faults import fault_of, transport_of
 from gateway.calls.ports import Timer
-from gateway.protocol import jsonrpc, mcp
+from gateway.protocol import jsonrpc
 from gateway.replay.faulty import Faults
 from gateway.replay.player import Act, Asked, Player
-from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
+from gateway.replay.rewire import read_head
+from gateway.replay.scripted_peers import Outcome, ScriptedLink, ScriptedPeers
 from gateway.replay.telling import failing
-from recordings.errors import RecordingError
-from recordings.hostcalls import HOST_CALL
-from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
-from transports.base import Id, Link, Origin, Stamp, TransportError
+from recordings.script import LISTEN, Delivery
+from transports.base import Id, Link
 
 if TYPE_CHECKING:
     from gateway.calls.call import Call
@@ -35,7 +31,6 @@ Pace: TypeAlias = float
 """How fast recorded pauses are: 1.0 as recorded, 0 not at all."""
 SETTLE_S = 0.005
 """How long a core may take to say what decides which of two equal requests comes first."""
-Outcome: TypeAlias = Literal["done", "wait"]
 
 
 class Loop(Protocol):
@@ -48,38 +43,6 @@ class Loop(Protocol):
     def call_later(self, delay: float, callback: Callable[..., object], /, *args: Any) -> Timer:
         """Have it called after so many seconds, unless cancelled."""
         ...
-
-
-class ScriptedLink:
-    """A link to a recorded peer. Implements `Link`."""
-
-    stamped = False
-    queued_bytes = 0
-
-    def __init__(self, playing: Playing, peer: Peer, life: int) -> None:
-        self._playing = playing
-        self.peer = peer
-        self.life = life
-        """Which of the recorded lives it is; 0 where there was none."""
-        self.is_closed = False
-
-    def send(self, message: bytes, stamp: Stamp | None = None) -> None:
-        """Take one message of the exchange."""
-        self._playing.sent(self, message)
-
-    def cancel(self, request_id: Id) -> bool:
-        """Never: cancels are messages here."""
-        return False
-
-    def pause(self) -> None:
-        """There is nothing to hold back."""
-
-    def resume(self) -> None:
-        """There is nothing to let go."""
-
-    def close(self, code: int = 1000, reason: str = "") -> None:
-        """Nothing more comes of it."""
-        self.is_closed = True
 
 
 class Playing:
@@ -105,12 +68,7 @@ class Playing:
         self.is_unrecorded = False
         self.faults: Faults | None = None
         """What is put into the replay, where anything is."""
-        self._links: dict[str, list[ScriptedLink]] = {}
-        self._met: dict[str, int] = {}
-        self._opened: set[tuple[str, int]] = set()
-        """Peers and recorded lives that have begun."""
-        self._sent: dict[int, tuple[ScriptedLink, Id]] = {}
-        """Live number of a request to the link and the wire id under which it was sent."""
+        self.peers = ScriptedPeers(player, loop.call_soon, said=self.sent, news=self.wake)
         self._stuck: list[Act] = []
         """What cannot be done yet: its peer is not there."""
         self._is_due = False
@@ -149,7 +107,7 @@ class Playing:
     def entered(self, live: int, link: Link | None, wire: Id) -> None:
         """A request is at its peer without having been sent there."""
         assert isinstance(link, ScriptedLink)
-        self._sent[live] = link, wire
+        self.peers.sent[live] = link, wire
 
     def go_on(self, act: Act | None) -> None:
         """Do what is due, and before it what was taken already."""
@@ -158,36 +116,6 @@ class Playing:
         self._pump()
 
     # -- the exchange's side -----------------------------------------------------------------------------------
-
-    def connect(self, peer: Peer) -> None:
-        """A peer is wanted: it comes, or cannot be reached, as recorded."""
-        meetings = self.player.script.meetings.get(peer.name, [])
-        number = self._met.get(peer.name, 0)
-        self._met[peer.name] = number + 1
-        self._loop.call_soon(self._meet, peer, meetings[number] if number < len(meetings) else None)
-
-    def _meet(self, peer: Peer, meeting: Meeting | None) -> None:
-        if peer.state != "starting":
-            return
-        peer.may_renew = False
-        if meeting is not None and not meeting.life:
-            facts = self.player.script.source.frame(meeting.seq).x or {}
-            peer.unreachable(fault_of(facts, peer.name))
-            return
-        link = ScriptedLink(self, peer, meeting.life if meeting is not None else 0)
-        self._links.setdefault(peer.name, []).append(link)
-        self._opened.add((peer.name, link.life))
-        greeting = self.player.script.greetings.get(peer.name)
-        if greeting is not None and meeting is None:
-            source = self.player.script.source
-            peer.greeted_before(link, source.frame(greeting).x or {}, source.body(greeting))
-        else:
-            peer.opened(link)
-        self.wake()
-
-    def disconnect(self, peer: Peer) -> None:
-        """A peer is not wanted any more."""
-        self._links[peer.name] = [one for one in self._links.get(peer.name, []) if one.peer is not peer]
 
     def sent(self, link: ScriptedLink, message: bytes) -> None:
         """The exchange has sent something to a recorded peer."""
@@ -198,7 +126,7 @@ class Playing:
         call = link.peer.pending.get(id_)
         if call is None:
             return
-        self._sent[call.seq] = link, id_
+        self.peers.sent[call.seq] = link, id_
         try:
             self.player.dispatched(call.seq)
         except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
@@ -305,7 +233,7 @@ class Playing:
             asked = act.answer or act.divert or act.listening
             cause = act.delivery.cause if act.delivery is not None else None
             live = asked.live if asked is not None else self.player.live_of(cause)
-            where = self._sent.get(live) if live is not None else None
+            where = self.peers.sent.get(live) if live is not None else None
             if where is not None:
                 self._loop.call_soon(self._give_in, *where)
             self.failed(fault)
@@ -403,11 +331,9 @@ class Playing:
 
     def _in_flight(self) -> Iterator[tuple[ScriptedLink, Id, Call]]:
         """Requests at recorded peers that are to be answered: not those that listen, nor what a fault is meant for."""
-        for links in self._links.values():
-            for link in links:
-                for wire, call in link.peer.pending.items():
-                    if call.method != LISTEN and not self._is_struck(call):
-                        yield link, wire, call
+        for link, wire, call in self.peers.pending():
+            if call.method != LISTEN and not self._is_struck(call):
+                yield link, wire, call
 
     def _is_struck(self, call: Call) -> bool:
         faults, recorded = self.faults, self.player.recorded_of(call.seq)
@@ -434,17 +360,17 @@ class Playing:
 
     def _do(self, act: Act) -> Outcome:
         if act.answer is not None:
-            return self._answer(act.answer, act.message)
+            return self.peers.answer(act.answer, act.message)
         if act.divert is not None:
             return self._divert(act.divert)
         if act.listening is not None:
-            return self._acknowledge(act.listening)
+            return self.peers.acknowledge(act.listening)
         delivery = act.delivery
         assert delivery is not None
-        link, wire = self._way(delivery)
+        link, wire = self.peers.way(delivery)
         if link is not None and delivery.is_settled and link.peer.state == "handshake":
             return "wait"
-        if link is not None and delivery.kind == "ended" and self._owes(link.peer, delivery):
+        if link is not None and delivery.kind == "ended" and self.peers.owes(link.peer, delivery):
             return "wait"
         if link is None:
             if not self.player.is_moot(delivery):
@@ -453,7 +379,7 @@ class Playing:
             return "done"
         self.player.delivering = delivery.seq
         try:
-            self._deliver(delivery, link, wire)
+            self.peers.deliver(delivery, link, wire, self.faults)
         finally:
             self.player.delivering = None
             self.player.delivered(delivery)
@@ -463,7 +389,7 @@ class Playing:
 
     def _divert(self, one: Asked) -> Outcome:
         """Let a live service answer."""
-        where = self._sent.get(one.live)
+        where = self.peers.sent.get(one.live)
         if where is None:
             return "done" if one.refused or one.is_taken_back else "wait"
         link, wire = where
@@ -472,174 +398,3 @@ class Playing:
             self.diverted[one.live] = link.peer, wire
             self.on_divert(link.peer, call)
         return "done"
-
-    def _answer(self, one: Asked, message: bytes) -> Outcome:
-        where = self._sent.get(one.live)
-        if where is None:
-            return "done" if one.refused or one.is_taken_back else "wait"
-        link, wire = where
-        if wire in link.peer.pending:
-            link.peer.message(under_id(message, wire))
-        return "done"
-
-    def _acknowledge(self, one: Asked) -> Outcome:
-        """Say that a peer listens, of which no more is recorded."""
-        where = self._sent.get(one.live)
-        if where is not None and where[1] in where[0].peer.pending:
-            link, wire = where
-            link.peer.message(_acknowledgement(one.listens, wire))
-        return "done"
-
-    def _way(self, delivery: Delivery) -> tuple[ScriptedLink | None, Id | None]:
-        """The link that a delivery comes on, and the id of its request there."""
-        links = self._links.get(delivery.peer, [])
-        if delivery.cause is not None:
-            live = self.player.live_of(delivery.cause)
-            found = self._sent.get(live) if live is not None else None
-            if found is not None and found[1] in found[0].peer.pending:
-                return found
-            if delivery.kind == "message" and self.player.script.arrivals[delivery.cause].method == LISTEN:
-                return self._listening(links) or found or (None, None)
-            # A further leg goes on under the id of the first one.
-            for link in links:
-                for wire, call in link.peer.pending.items():
-                    if (call.seq == live) or (call.leg is not None and call.leg.seq == live):
-                        return link, wire
-            return found if found is not None else (None, None)
-        there = [link for link in links if link.peer.link is link]
-        of_that_life = next((link for link in there if link.life == delivery.life), None)
-        if of_that_life is None and delivery.kind == "ended" and self._is_to_come(delivery):
-            return None, None
-        return of_that_life or next(iter(there), None), None
-
-    def _listening(self, links: list[ScriptedLink]) -> tuple[ScriptedLink, Id] | None:
-        """The listening that is there instead of a recorded one."""
-        for link in links:
-            for wire, call in reversed(link.peer.pending.items()):
-                if self.player.listens_again(call.seq):
-                    return link, wire
-        return None
-
-    def _is_to_come(self, delivery: Delivery) -> bool:
-        """Whether the connection that a delivery came on is yet to be opened, beside others to the same peer."""
-        meetings = self.player.script.meetings.get(delivery.peer, [])
-        return (delivery.peer, delivery.life) not in self._opened and any(
-            one.life == delivery.life for one in meetings
-        )
-
-    def _deliver(self, delivery: Delivery, link: ScriptedLink, wire: Id | None) -> None:
-        peer = link.peer
-        x = self._facts(delivery)
-        if delivery.kind == "ended":
-            self._end(delivery, peer, link, x)
-            return
-        if delivery.kind == "timeout":
-            call = peer.pending.get(wire) if wire is not None else None
-            if call is not None:
-                call.session.expire(call)
-            return
-        if delivery.kind == "failed":
-            fault = transport_of(x) or TransportError("closed", "the request could not be carried")
-            fault.request_id = wire
-            peer.failed(fault)
-            return
-        if peer.link is not link:
-            return
-        try:
-            body = self.player.body_for(delivery)
-        except RecordingError as missing:
-            self._unreadable(delivery, link, wire, missing)
-            return
-        if delivery.kind == "stray":
-            body = under_damaged_id(body, wire)
-            why = str(x.get("why", ""))
-            if is_stray(why):
-                peer.stray(body, why, size=int(x.get("bytes", len(body))))
-            else:
-                peer.message(body)
-            return
-        origin = Origin(about=wire) if wire is not None else None
-        body = self._addressed(delivery, body, peer, wire)
-        if self.faults is not None and self.faults.strikes(delivery.seq):
-            self.faults.deliver(delivery.seq, peer, wire, body, lambda body: peer.message(body, origin))
-        else:
-            peer.message(body, origin)
-
-    def _addressed(self, delivery: Delivery, body: bytes, peer: Peer, wire: Id | None) -> bytes:
-        """A recorded message under the id that its request has now."""
-        if delivery.is_answer:
-            return under_id(body, wire)
-        if delivery.method == HOST_CALL:
-            return about(body, HOST_CALL, wire)
-        if delivery.is_question or self._takes_back_a_question(delivery):
-            return body
-        return about(_unasked(body, peer, wire), delivery.method, wire)
-
-    def _takes_back_a_question(self, delivery: Delivery) -> bool:
-        cause = self.player.script.arrivals.get(delivery.cause) if delivery.cause is not None else None
-        return delivery.method == CANCELLED and (cause is None or cause.method != LISTEN)
-
-    def _facts(self, delivery: Delivery) -> dict[str, Any]:
-        """What a frame says beside its body, where that is needed."""
-        if delivery.kind == "message":
-            return {}
-        return self.player.script.source.frame(delivery.seq).x or {}
-
-    def _end(self, delivery: Delivery, peer: Peer, link: ScriptedLink, x: dict[str, Any]) -> None:
-        """A life has ended; the next one begins by itself where it did so when it was recorded."""
-        if peer.link is not link:
-            return
-        self._links[peer.name].remove(link)
-        was_ready = peer.state == "ready"
-        early = [call for call in peer.pending.values() if self._is_of_next_life(call, delivery)]
-        for call in early:
-            del peer.pending[call.peer_id]  # pyright: ignore[reportArgumentType] - those that are pending have one
-            call.peer_id = None
-            # Its answer comes where it is sent to next, and not before.
-            self._sent.pop(call.seq, None)
-        peer.closed(transport_of(x))
-        more = self._met.get(peer.name, 0) < len(self.player.script.meetings.get(peer.name, []))
-        if was_ready and more and peer.state == "failed":
-            peer.state = "starting"
-            self.connect(peer)
-        for call in early:
-            call.session.submit(call, peer)
-
-    def _owes(self, peer: Peer, end: Delivery) -> bool:
-        """Whether a peer has something to answer that it had answered before it went."""
-        player = self.player
-        return any(
-            player.script.deliveries[one].is_answer and one < end.seq and not player.has_come(one)
-            for call in peer.pending.values()
-            for one in player.script.caused_by(player.recorded_of(call.seq) or -1)
-        )
-
-    def _is_of_next_life(self, call: Call, end: Delivery) -> bool:
-        """Whether a call that is in flight when a life ends was made after that when it was recorded."""
-        recorded = self.player.recorded_of(call.seq)
-        return call.core is not None and recorded is not None and recorded > end.seq
-
-    def _unreadable(
-        self, delivery: Delivery, link: ScriptedLink, wire: Id | None, missing: RecordingError
-    ) -> None:
-        error = self.player.unreadable(delivery, missing)
-        if wire is not None and wire in link.peer.pending:
-            link.peer.message(jsonrpc.error(wire, error))
-
-
-def _acknowledgement(listens: bytes, wire: Id) -> bytes:
-    """What a modern peer says once it listens for all that it was asked to."""
-    wanted = translate.members(listens).get("notifications", Raw(b"{}"))
-    params = {"notifications": wanted, "_meta": {mcp.META_SUBSCRIPTION: wire}}
-    return jsonrpc.notification(ACKNOWLEDGED, jsonrpc.encode(params))
-
-
-def _unasked(body: bytes, peer: Peer, wire: Id | None) -> bytes:
-    """An answer that nobody waits for: under the id of the request that was taken back, or one that is in no use."""
-    head = read_head.decode(body)
-    id_ = head.id
-    if head.method or id_ is None or id_ is UNSET:
-        return body
-    if wire is not None:
-        return under_id(body, wire)
-    return under_id(body, f"{id_} (unasked)") if id_ in peer.pending else body

@@ -18,8 +18,9 @@ from gateway.protocol.jsonrpc import result_of, scan
 from gateway.replay.known import KnownCalls, answer_of
 from gateway.replay.picks import Picks, Plain
 from gateway.replay.player import Act, Asked
-from gateway.replay.playing import Playing, ScriptedLink
+from gateway.replay.playing import Playing
 from gateway.replay.rewire import under_id
+from gateway.replay.scripted_peers import ScriptedLink
 from recordings.errors import RecordingError
 from recordings.script import Delivery
 

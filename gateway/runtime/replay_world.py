@@ -164,7 +164,7 @@ class ReplayWorld(World):
             self._stand_behind(peer)
             super().connect(peer)
         else:
-            playing.connect(peer)
+            playing.peers.connect(peer)
 
     def _stand_behind(self, peer: Peer) -> None:
         """Play the services behind an adapter that runs without them."""
@@ -200,7 +200,7 @@ class ReplayWorld(World):
         if playing is None:
             super().disconnect(peer)
         else:
-            playing.disconnect(peer)
+            playing.peers.disconnect(peer)
 
     @property
     def has_terminal(self) -> bool:

@@ -77,10 +77,10 @@ class PlayedStage(Stage):
         self.playing = Playing(player, self.loop, pace=0, patience_s=PATIENCE_S)
 
     def connect(self, peer: Peer) -> None:
-        self.playing.connect(peer)
+        self.playing.peers.connect(peer)
 
     def disconnect(self, peer: Peer) -> None:
-        self.playing.disconnect(peer)
+        self.playing.peers.disconnect(peer)
 
     def postpones(self, call: Call, take_back: Callable[[], None]) -> bool:
         return self.playing.postpones(call.seq, take_back)

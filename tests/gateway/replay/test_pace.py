@@ -12,8 +12,9 @@ import pytest
 from gateway.cli.output import CliError
 from gateway.cli.replay import _pace as pace_of  # pyright: ignore[reportPrivateUsage]
 from gateway.replay.player import Player
-from gateway.replay.playing import Playing, ScriptedLink
+from gateway.replay.playing import Playing
 from gateway.replay.recollection import Recollection
+from gateway.replay.scripted_peers import ScriptedLink
 from recordings.held import Held
 from recordings.profile import BUILT_IN
 from recordings.script import Script
@@ -105,7 +106,7 @@ def played(pace: float, *took_ms: int) -> tuple[list[float], list[Any]]:
     player = Player(Recollection(Script(Held(frames_of(*calls)), BUILT_IN)), strength="causal")
     loop, peer = FakeLoop(), FakePeer()
     playing = Playing(player, loop, pace=pace, patience_s=PATIENCE_S)
-    playing.connect(cast("Any", peer))
+    playing.peers.connect(cast("Any", peer))
     loop.turn()
     pauses: list[float] = []
     for n, call in enumerate(calls):
