@@ -224,6 +224,9 @@ class Connection:
         process = self._world.warm.take(self._peer.name, spec, life)
         if process is None:
             begun = self._world.ahead.take(self._peer.name, spec) if self._world.ahead is not None else None
+            if begun is not None:
+                # It has the same variables as this one: two kilobytes less for each that is waited for.
+                spec = replace(begun.spec, echo=spec.echo)
             try:
                 process = await PeerProcess.start(spec, life, begun=begun)
             except TransportError as fault:
