@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from gateway.cli.output import NO, CliError, console, examples, make_folder, tell_error
+from gateway.cli.output import NO, CliError, console, cut, examples, make_folder, tell_error
 
 if TYPE_CHECKING:
     import typer
@@ -26,6 +26,8 @@ Mode: TypeAlias = Literal["auto", "legacy", "2026-07-28"]
 
 LIMIT_S = 55.0
 MODES: dict[str, Mode] = {"auto": "auto", "legacy": "legacy", "modern": "2026-07-28"}
+MOST = 120
+"""Cells of what is said of one event, where the output is no terminal that is narrower."""
 HAPPENS = frozenset(("progress", "asked", "cancelled", "error"))
 COLOURS = {
     "ok": "green",
@@ -189,7 +191,7 @@ def _teller() -> "Callable[[Event], None]":
         )
         line.append(f"{took(round(event.took_s * 1e9)) if event.took_s is not None else '':>8}  ")
         line.append(f"{event.outcome:10}", style=COLOURS.get(event.outcome, ""))
-        line.append(printable(event.note)[:200])
+        line.append(cut(printable(event.note), MOST))
         say.print(line)
 
     return tell
@@ -215,6 +217,7 @@ def _show_recording(stage: Path, mode: Mode) -> list[str]:
     wrong = play_again(recording, mode)
     say.print()
     tieline = how_to_call(sys.argv[0])
+    say.print("Look at what went wrong, and play it once more:")
     for line in (f"frames {where} --errors", f"replay {where} --drive"):
         say.print(f"  $ {tieline} {line}", markup=False, soft_wrap=True)
     say.print(f"\nData, configuration and recording stay in {stage}", markup=False, soft_wrap=True)
