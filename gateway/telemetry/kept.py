@@ -1,7 +1,7 @@
 """The operations of a session that may still be asked for: those that are open, and the last that have ended.
 
-Owns where they are kept, how many, and that plain calls are kept in short: an operation is made of one when somebody
-asks for it, as few do. What an operation is, is `operations`' business.
+Owns where they are kept, how many, and that plain calls, and questions to hooks about them, are kept in short: an
+operation is made of one when somebody asks for it, as few do. What an operation is, is `operations`' business.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ _MOST: Final = REMEMBERED + 256
 PlainCall: TypeAlias = tuple[int, int, str, str, int, str, tuple[str, ...], tuple[str, ...]]
 """An open plain call: start, size, peer, name, id, hash of its params, and two things of whoever writes its lines: what
 both say alike, with its ids as the fifth and the seventh of that, and the pieces of the line about its end."""
+PlainQuestion: TypeAlias = tuple[int, int, int, str, str, int, str, tuple[str, ...], tuple[str, ...]]
+"""An open question to a hook about such a call: the frame of that, start, size, extension, event, id, hash of its
+params, and as above."""
+EndedQuestion: TypeAlias = tuple[int, int, int, int, str, str, int, str, int, int]
+"""One that has ended: as `EndedCall`, with the call's frame before the start."""
 EndedCall: TypeAlias = tuple[int, int, int, str, str, int, str, int, int]
 """One that has ended: how many had ended before, start, size, peer, name, id, hash of its params, end, and size of its
 answer."""
@@ -29,20 +34,28 @@ answer."""
 class Kept:
     """Operations by the frame of their request."""
 
-    __slots__ = ("_make", "count", "ended", "open", "plain")
+    __slots__ = ("_ask", "_make", "asking", "count", "ended", "open", "plain", "questions")
 
     def __init__(
-        self, make: Callable[[int, int, int, str, str, int, str, tuple[str, str] | None], Operation]
+        self,
+        make: Callable[[int, int, int, str, str, int, str, tuple[str, str] | None], Operation],
+        ask: Callable[[int, int, int, int, str, str, int, str, Operation | None], Operation],
     ) -> None:
         """`make` makes an operation of a frame and of what is known of a plain call, up to its hash, and of its ids of
-        trace and span, where these are known."""
+        trace and span, where these are known; `ask` one of a question to a hook, of its call's frame too, and of the
+        call's operation where that is open."""
         self._make = make
+        self._ask = ask
         self.open: dict[int, Operation] = {}
         self.plain: dict[int, PlainCall] = {}
         """Open plain calls. Whoever tells of such enters them here, and takes them out when they end."""
+        self.questions: dict[int, PlainQuestion] = {}
+        """Open questions about those, as above; one about each at most."""
+        self.asking: dict[int, int] = {}
+        """The frames of these questions, by those of their calls."""
         self.count = 0
         """How many operations have ended."""
-        self.ended: dict[int, tuple[int, Operation] | EndedCall] = {}
+        self.ended: dict[int, tuple[int, Operation] | EndedCall | EndedQuestion] = {}
         """What has ended, each with the count before; plain calls are entered here as above."""
 
     def going(self, seq: int | None) -> Operation | None:
@@ -52,7 +65,14 @@ class Kept:
         call = self.plain.pop(seq, None)
         if call is not None:
             at, size, peer, name, id_, hashed, told, _ = call
-            self.open[seq] = self._make(seq, at, size, peer, name, id_, hashed, (told[4], told[6]))
+            above = self.open[seq] = self._make(seq, at, size, peer, name, id_, hashed, (told[4], told[6]))
+            number = self.asking.pop(seq, None)
+            if number is not None:
+                _, at, size, peer, name, id_, hashed, *_ = self.questions.pop(number)
+                self.open[number] = self._ask(number, seq, at, size, peer, name, id_, hashed, above)
+        elif seq in self.questions:
+            # What it is asked about is open as long as it is.
+            self.going(self.questions[seq][0])
         return self.open.get(seq)
 
     def gone(self, seq: int | None) -> Operation | None:
@@ -62,8 +82,12 @@ class Kept:
             return None
         if len(found) == 2:
             return found[1]
-        count, at, size, peer, name, id_, hashed, end, answer_size = found
-        operation = self._make(seq, at, size, peer, name, id_, hashed, None)
+        if len(found) == 9:
+            count, at, size, peer, name, id_, hashed, end, answer_size = found
+            operation = self._make(seq, at, size, peer, name, id_, hashed, None)
+        else:
+            count, call, at, size, peer, name, id_, hashed, end, answer_size = found
+            operation = self._ask(seq, call, at, size, peer, name, id_, hashed, None)
         operation.end, operation.answer_size = end, answer_size
         self.ended[seq] = count, operation
         return operation

@@ -79,8 +79,7 @@ class Operation(msgspec.Struct, kw_only=True, eq=False):
     fault: str = ""
     reason: str = ""
     is_plain: bool = False
-    """Whether it was begun by `begin_plain` or `begin_question`: it has a number for an id, and nothing that another
-    one of its kind has not."""
+    """Whether it is a call that was kept in short: it has a number for an id, and nothing that another one has not."""
     is_part: bool = False
     """Whether it is the client's part of a request that was passed on, and has no frame of its own."""
     above: Operation | None = None
@@ -114,7 +113,7 @@ class Tracker:
         self._scene = scene
         self._on_start = on_start
         self._on_end = on_end
-        self.kept = Kept(self._plain)
+        self.kept = Kept(self._plain, self._question)
         self._because: dict[int, Operation] = {}
         """Answers that ask for more, and the core's request that cannot end before it is given."""
         self._ready_at: dict[str, int] = {}
@@ -165,27 +164,32 @@ class Tracker:
             version=self._versions.get("", ""), is_plain=True,
         )  # fmt: skip
 
+    def _question(
+        self, seq: int, call: int, at: int, size: int, peer: str, name: str, id_: int, params_hash: str,
+        above: Operation | None,
+    ) -> Operation:  # fmt: skip
+        """The operation of a question to a hook about the plain call of the frame `call`, which is `above` where it is
+        open."""
+        scene = self._scene
+        trace_id, parent_id = (above.trace_id, above.span_id) if above is not None else self._ids_of(call)
+        operation = Operation(
+            seq=seq, side="client", other=peer, peer=peer, method=EVENT_HOOK, name=name, id=str(id_), lane="", start=at,
+            size=size, params_hash=params_hash, trace_id=trace_id,
+            span_id=trace.span_id_of(scene.session, scene.seed, seq, "client"), parent_id=parent_id,
+            version=self._versions.get(peer, ""), above=above,
+        )  # fmt: skip
+        if above is not None:
+            above.children.append(operation)
+        return operation
+
     def _ids_of(self, seq: int) -> tuple[str, str]:
         name, seed = self._scene.session, self._scene.seed
         return trace.trace_id_of(name, seed, seq), trace.span_id_of(name, seed, seq, "server")
 
-    def is_asked_about(self, seq: int) -> Operation | None:
-        """Return the open plain call in whose course a hook is asked."""
+    def ends_plainly(self, seq: int | None) -> Operation | None:
+        """Return the open plain call that a result ends; None where more is open on its behalf, too."""
         operation = self.kept.going(seq)
-        return operation if operation is not None and operation.is_plain else None
-
-    def begin_question(self, operation: Operation, above: Operation) -> None:
-        """A hook is asked about a plain call."""
-        operation.version = self._versions.get(operation.other, "")
-        self.kept.open[operation.seq] = operation
-        above.children.append(operation)
-        operation.above = above
-        self.last = max(self.last, operation.start)
-
-    def ends_plainly(self, seq: int | None, method: str) -> Operation | None:
-        """Return the open plain operation that a result ends; None where more is open on its behalf, too."""
-        operation = self.kept.going(seq)
-        if operation is None or not operation.is_plain or operation.method != method:
+        if operation is None or not operation.is_plain:
             return None
         if operation.children and any(child.is_open for child in operation.children):
             return None

@@ -86,7 +86,9 @@ class PlainCalls:
         plain nothing has been touched.
         """
         out: list[str] = []
-        asked, answered, plain = self._asked, self._answered, self._kept.plain
+        kept = self._kept
+        asked, answered, opinion = self._asked, self._answered, self._hooks.opinion
+        plain, questions, asking = kept.plain, kept.questions, kept.asking
         taken = 0
         try:
             for _ in range(min(most, len(items))):
@@ -96,8 +98,11 @@ class PlainCalls:
                 elif item[2] == "request":
                     is_told = asked(item, out)
                 else:
+                    re = item[7]
                     is_told = item[2] == "response" and (
-                        (item[7] in plain and answered(item, out)) or self._ended(item, out)
+                        (re in plain and re not in asking and answered(item, out))
+                        or (re in questions and opinion(item, out))
+                        or self._ended(item, out)
                     )
                 if not is_told:
                     items.appendleft(item)
@@ -188,11 +193,9 @@ class PlainCalls:
         return kind == "request" and item[5].get("method") == EVENT_HOOK and self._hooks.asked(item, out)
 
     def _ended(self, item: PlainItem, out: list[str]) -> bool:
-        """Tell of an answer to a question, and of the result of a call that is an operation already; as `_asked`."""
+        """Tell of the result of a call that is an operation already; as `_asked`."""
         _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
-        operation = self._tracker.ends_plainly(re, method)
-        if operation is not None and method == EVENT_HOOK:
-            return self._hooks.answered(at, way, body, peer, operation, out, unsuspected=unsuspected)
+        operation = self._tracker.ends_plainly(re) if method == "tools/call" else None
         size = len(body)
         if operation is None or way != "peer>" or name or operation.peer != peer or size >= LONG_ANSWER_BYTES:
             return False

@@ -25,9 +25,9 @@ from gateway.telemetry.blanks import (
     milliseconds,
     pieces_of,
 )
-from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, facts_of, read_answer, read_request
+from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, PlainItem, facts_of, read_answer, read_request
 from gateway.telemetry.ledger import OF_TOOL_CALLS, Ledger, Writer
-from gateway.telemetry.operations import Operation, Scene, Tracker
+from gateway.telemetry.operations import Scene, Tracker
 from recordings.frame import Frame
 
 Item: TypeAlias = tuple[int, int, str, str, bytes, dict[str, Any]]
@@ -82,13 +82,14 @@ class PlainHooks:
             or body.find(b'"_meta"') >= 0
         ):
             return False
-        peer, name = rest["peer"], rest["name"]
-        above = self._tracker.is_asked_about(rest["parent"])
+        peer, name, id_, parent = rest["peer"], rest["name"], rest["id"], rest["parent"]
+        kept = self._tracker.kept
+        call = kept.plain.get(parent)
         try:
             pieces = self._pieces[peer, name]
         except KeyError:
             pieces = self._pieces_of(peer, name)
-        if above is None or pieces is None or self._suspects(body):
+        if call is None or parent in kept.asking or pieces is None or self._suspects(body):
             return False
         try:
             hashed = params_hash(EVENT_HOOK, bytes(read_request(body).params))
@@ -96,64 +97,46 @@ class PlainHooks:
             return False
         span = self._spans.copy()
         span.update(b"%d client" % seq)
-        size, id_ = len(body), str(rest["id"])
-        operation = Operation(
-            seq=seq, side="client", other=peer, peer=peer, method=EVENT_HOOK, name=name, id=id_, lane="", start=at,
-            size=size, params_hash=hashed, trace_id=above.trace_id, span_id=span.hexdigest(),
-            parent_id=above.span_id, is_plain=True,
-        )  # fmt: skip
-        self._tracker.begin_question(operation, above)
-        alike, (begins, begun, of_hash, of_size, last), _ = pieces
+        size = len(body)
+        alike, (begins, begun, of_hash, of_size, last), ends = pieces
         number = f"{seq}"
+        trace = call[6][4]
+        middle = (
+            number, alike[0], f"{id_}", alike[1], trace, alike[2], span.hexdigest(), alike[3], number,
+        )  # fmt: skip
+        kept.questions[seq] = parent, at, size, peer, name, id_, hashed, middle, ends
+        kept.asking[parent] = seq
+        self._tracker.last = at
         out += begins, self._clock.read(at), begun
-        out += (
-            number,
-            alike[0],
-            id_,
-            alike[1],
-            operation.trace_id,
-            alike[2],
-            operation.span_id,
-            alike[3],
-            number,
-        )
+        out += middle
         out += of_hash, hashed, of_size, f"{size}", last
         return True
 
-    def answered(
-        self,
-        at: int,
-        way: str,
-        body: bytes,
-        peer: str,
-        operation: Operation,
-        out: list[str],
-        *,
-        unsuspected: bool,
-    ) -> bool:
-        """Tell of an answer to a question that is still open; as `asked`."""
-        pieces = self._pieces.get((peer, operation.name))
+    def opinion(self, item: PlainItem, out: list[str]) -> bool:
+        """Tell of an answer to a question; as `asked`."""
+        _, at, _, way, body, peer, _, re, method, name, unsuspected, _ = item
+        kept = self._tracker.kept
+        seq: int = re  # pyright: ignore[reportAssignmentType] - whoever calls has looked
+        call, start, request_size, asked, event, id_, hashed, middle, pieces = kept.questions[seq]
         if (
             way != "peer>"
-            or pieces is None
-            or operation.peer != peer
+            or method != EVENT_HOOK
+            or name
+            or asked != peer
             or len(body) >= BIG_BYTES
             or (not unsuspected and self._suspects(body))
+            or not _is_opinion(body)
         ):
             return False
-        try:
-            result = read_answer(body).result
-        except (msgspec.DecodeError, RecursionError):
-            return False
-        if result is None or result.is_error is True:
-            return False
-        size = len(body)
-        self._tracker.end_plain(operation, at, size)
-        alike, _, (ends, ended, took, answered, last) = pieces
-        number = f"{operation.seq}"
+        del kept.questions[seq], kept.asking[call]
+        size, count = len(body), kept.count
+        kept.ended[seq] = count, call, start, request_size, asked, event, id_, hashed, at, size
+        kept.count = count + 1
+        self._tracker.last = at
+        ends, ended, took, answered, last = pieces
         out += ends, self._clock.read(at), ended
-        out += number, alike[0], operation.id or "", alike[1], operation.trace_id, alike[2], operation.span_id
-        out += alike[3], number, took, milliseconds(at - operation.start), answered, f"{size}", last
+        out += middle
+        out += took, milliseconds(at - start), answered, f"{size}", last
         return True
 
     def decided(self, item: Item, out: list[str]) -> bool:
@@ -162,17 +145,15 @@ class PlainHooks:
         if rest.keys() != _DECISION or rest["life"] != 1 or way != "inside":
             return False
         x, re, parent = rest["x"], rest["re"], rest["parent"]
-        if (
-            x.keys() != _X
-            or re.__class__ is not int
-            or parent.__class__ is not int
-            or self._suspects(_encode(x))
-        ):
+        if x.keys() != _X or re.__class__ is not int or parent.__class__ is not int:
             return False
         took = x["took_ns"]
         if took.__class__ is not int or x["point"] not in OF_TOOL_CALLS:
             return False
-        kind = rest["peer"], rest["name"], x["point"], x["decision"], x["deadline_ms"]
+        # All that it says, but for numbers.
+        kind = (
+            rest["peer"], rest["name"], x["schema"], x["point"], x["extension"], x["decision"], x["deadline_ms"],
+        )  # fmt: skip
         pieces = self._decisions.get(kind)
         if pieces is None:
             pieces = self._decided(item)
@@ -198,7 +179,7 @@ class PlainHooks:
     def _decided(self, item: Item) -> Pieces:
         """The pieces of the line about decisions as this one; none where it cannot be told in advance."""
         rest = item[5]
-        if not is_harmless(self._suspects, rest["peer"], rest["name"]):
+        if not is_harmless(self._suspects, rest["peer"], rest["name"]) or self._suspects(_encode(rest["x"])):
             return ()
         x = {**rest["x"], "took_ns": TOOK_NS}
         frame = Frame(
@@ -208,3 +189,12 @@ class PlainHooks:
         entries: list[Entry] = []
         Ledger(self._scene, self._writer, entries.append).happened(facts_of(frame, b"", hashed=True))
         return cut(entries[0], (OTHER_SEQ, OTHER_SEQ, TOOK_NS, SEQ)) if entries else ()
+
+
+def _is_opinion(body: bytes) -> bool:
+    """Whether an answer to a question has a result that is no error."""
+    try:
+        result = read_answer(body).result
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return result is not None and result.is_error is not True

@@ -306,6 +306,23 @@ def test_a_tap_that_shows_its_frames_itself_shows_what_one_around_it_does(
     assert len(told_of[1]) == (b"\n" not in body)
 
 
+def test_what_records_frames_is_known_to_the_tap_that_shows_them() -> None:
+    records = {
+        "answered",
+        "asking",
+        "asking_together",
+        "called",
+        "deciding",
+        "deciding_together",
+        "plain",
+        "record",
+    }
+    others = {"close", "end", "met", "now"}
+    # Whatever comes to these is to be played to both above, and shown.
+    assert {name for name in dir(RecordingTap) if not name.startswith("_")} == records | others | {"together"}
+    assert records <= set(dir(ObservedTap))
+
+
 def by_name(item: Any) -> Any:
     """What was shown, in whichever of both forms."""
     if len(item) == 5:

@@ -220,7 +220,7 @@ def test_of_what_has_ended_as_many_operations_are_found_as_are_remembered_and_no
     def never(*_: object) -> Operation:
         raise AssertionError("none of them is kept in short")
 
-    kept = Kept(never)
+    kept = Kept(never, never)
     for seq in range(REMEMBERED + 100):
         kept.end(cast("Operation", SimpleNamespace(seq=seq)))
 
