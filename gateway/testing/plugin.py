@@ -126,6 +126,8 @@ class Tieline:
     def command(self) -> list[str]:
         """A command that serves the recording on stdin and stdout, for agents that start their servers."""
         self._was_used = True
+        # The report is tried before anything is recorded there.
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         words = [*self.beginning, str(self.path), "--report", str(self._report)]
         if self.mode != "replay":
             words += ["--mode", self.mode]
