@@ -94,7 +94,12 @@ class Listen:
         uris = wishes.pop("resourceSubscriptions", None)
         self.honoured.update(wishes)
         if isinstance(uris, list) and uris:
-            self.honoured.setdefault("resourceSubscriptions", []).extend(uris)
+            told: list[Any] = self.honoured.get("resourceSubscriptions", []) + uris
+            wanted = self.wanted.uris or []
+            # Two peers may tell of one resource, and either of them may say so first.
+            told = [uri for number, uri in enumerate(told) if uri not in told[:number]]
+            told.sort(key=lambda uri: wanted.index(uri) if uri in wanted else len(wanted))
+            self.honoured["resourceSubscriptions"] = told
 
 
 class Listens:

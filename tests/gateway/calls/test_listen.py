@@ -48,6 +48,23 @@ def test_a_subscription_at_one_modern_peer_is_acknowledged_by_it_under_the_cores
     assert core.hears_nothing
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_resource_that_two_peers_will_tell_of_is_acknowledged_once_in_the_order_of_the_wish(
+    first: int,
+) -> None:
+    """Nobody knows yet whose it is: no peer has listed its resources."""
+    a, b = Service("modern"), Service("modern")
+    a.acknowledges = b.acknowledges = False
+    core = Desk({"a": a, "b": b}).core("modern")
+    listens(core, wanted={"resourceSubscriptions": ["file:///x", URI]})
+    wishes = [(service, service.gets(LISTEN)) for service in (a, b)]
+    wishes[1 - first][1]["params"]["notifications"]["resourceSubscriptions"].remove("file:///x")
+    for service, listening in (wishes[1 - first], wishes[first]):
+        service.acknowledge(service.wire, listening)
+
+    assert core.gets(ACKNOWLEDGED)["params"]["notifications"] == {"resourceSubscriptions": ["file:///x", URI]}
+
+
 def test_a_change_that_comes_before_its_acknowledgement_waits_for_it() -> None:
     _, core, docs = one("modern", "modern")
     docs.acknowledges = False
