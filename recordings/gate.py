@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from recordings.script import Arrival, Delivery, Script
+from recordings.script import LISTEN, Arrival, Delivery, Script
 
 Strength: TypeAlias = Literal["causal", "lockstep", "free"]
 
@@ -325,6 +325,8 @@ class _Threads:
         """The last delivery of each peer."""
         self._knots: dict[tuple[str, str], list[tuple[int, int]]] = {}
         """By peer and lane: (arrival, the knot of it and all before it)."""
+        self._listening: int | None = None
+        """The knot of the listenings of the core, which hear of whatever a peer says to nobody."""
         self._of_peer: dict[str, int] = {}
         """The knot of all that a peer was sent and has said."""
         self._next = 0
@@ -342,11 +344,22 @@ class _Threads:
             self._suspended[arrival.re] = arrival.seq
         elif arrival.kind == "cancel" and arrival.re is not None:
             self._taken_back[arrival.re] = arrival.seq
+            if not arrival.is_loose:
+                self._tie(script.arrivals[arrival.re].peer, arrival.seq)
+        elif arrival.kind == "request" and arrival.method == LISTEN and not arrival.is_loose:
+            before = self._listening
+            self._listening = arrival.seq if before is None else self._knot([arrival.seq, before])
         elif arrival.kind == "request" and arrival.peer and not arrival.is_loose:
             self._latest[arrival.peer] = arrival.seq
             self._tie(arrival.peer, arrival.seq)
             if arrival.lane:
                 self._add(arrival.peer, arrival)
+
+    def _is_to_nobody(self, delivery: Delivery) -> bool:
+        """Whether it belongs to no request, or to one that listens to whatever its peer says."""
+        if delivery.cause is None:
+            return True
+        return self._gate.script.arrivals[delivery.cause].method == LISTEN and not delivery.is_loose
 
     def _add(self, peer: str, arrival: Arrival) -> None:
         """Tie what a peer was sent in a lane to all that it was sent there before."""
@@ -378,9 +391,11 @@ class _Threads:
             if delivery.cause in self._taken_back:
                 # It came too late.
                 found.append(self._taken_back[delivery.cause])
-        else:
+        if self._is_to_nobody(delivery):
             # Its channel is all that the peer has heard and said.
             found += (known[delivery.peer] for known in (self._latest, self._said) if delivery.peer in known)
+            if within_lane and self._listening is not None:
+                found.append(self._listening)
         if stream in self._streams:
             found.append(self._streams[stream])
         found += self._answers.pop(stream, ())

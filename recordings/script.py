@@ -26,7 +26,8 @@ CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
 LISTEN = "subscriptions/listen"
 EVENT_HOOK = "pi/event_hook"
-BEGINNINGS = (PROGRESS, "notifications/subscriptions/acknowledged")
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+BEGINNINGS = (PROGRESS, ACKNOWLEDGED)
 """Notifications that a request alone brings about; what else comes on its stream has causes of its own."""
 
 
@@ -111,6 +112,8 @@ class Script:
         """Requests that the gateway answered with a question of their peer, and that answer."""
         self.given_here: dict[int, int] = {}
         """Requests that the gateway itself gave a result, if only one that asks, and the frame of that."""
+        self.acknowledged: dict[int, int] = {}
+        """Listenings of the core, and the frame that says that the gateway listens for it."""
         self.greetings: dict[str, int] = {}
         """Shared peers that were ready before the session began, and the frame that holds their greeting."""
         self.ends: dict[str, int] = {}
@@ -231,6 +234,8 @@ class Script:
             if frame.peer:
                 self._arrive(frame, "suspension", is_own=True)
                 self.suspensions[frame.re] = frame.seq
+        elif frame.method == ACKNOWLEDGED and frame.re is not None:
+            self.acknowledged[frame.re] = frame.seq
         elif frame.kind == "request" and frame.parent is not None:
             self.passed_on.setdefault(frame.parent, []).append(frame.seq)
             self._passed[frame.seq] = frame.parent, frame.method or ""
@@ -350,7 +355,10 @@ class Script:
             # Time runs out after all that came before it.
             after=frame.seq if kind == "timeout" else frame.after,
             method=frame.method or "",
-            is_loose=asked is not None and asked.is_loose and (is_answer or frame.method in BEGINNINGS),
+            is_loose=asked is not None
+            and asked.is_loose
+            # The answer to a listening is the end of what it tells.
+            and ((is_answer and asked.method != LISTEN) or frame.method in BEGINNINGS),
             is_settled=not (frame.peer in self._shaking or (asked is not None and asked.is_own)),
             is_answer=is_answer,
             is_question=is_question,

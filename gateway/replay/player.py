@@ -7,13 +7,13 @@ order `recordings.gate`'s; how a delivery reaches the exchange is the shell's bu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from gateway.protocol import jsonrpc
+from gateway.protocol import jsonrpc, mcp
 from gateway.replay.comparing import changes_of, result_form
 from gateway.replay.hosting import Hosting
 from gateway.replay.misses import ONLY_RECORDED, Instead, MissPolicy
@@ -56,6 +56,8 @@ class Asked(msgspec.Struct, eq=False):
     is_own: bool = False
     refused: bool = False
     is_taken_back: bool = False
+    is_answered: bool = False
+    """Whether the gateway itself has answered it, or has said that it listens."""
     listens: bytes = b""
     """Of a listening of the gateway's own that is not recorded: its params."""
     instead: Instead = "error"
@@ -123,6 +125,8 @@ class Player:
         """Live number of a question to its recorded one."""
         self._suspended: dict[int, int] = {}
         """Live frames that have given the core questions, and the requests that they were given for."""
+        self._unsaid: list[Asked] = []
+        """What the gateway has asked that is not recorded, and is given no answer as long as somebody is to wait."""
         self._answered: set[int] = set()
         self._acts: deque[Act] = deque()
         self._contested: list[int] | None = None
@@ -361,6 +365,9 @@ class Player:
         if one is None:
             return
         one.is_taken_back = True
+        if self._unsaid and not self._finds_no_owner(self._unsaid[0].method):
+            unsaid, self._unsaid = self._unsaid, []
+            self._acts.extend(self._instead(each, each.miss) for each in unsaid if each.miss is not None)
         if one.recorded is None:
             return
         cancel = self.script.cancel_of(one.recorded)
@@ -485,6 +492,38 @@ class Player:
                 self.live_calls -= one.went_live
                 self.divergences.append(replace(one.miss, detail="no live service has answered it"))
 
+    def given(self, live: int | None, seq: int, kind: str, *, asks: bool) -> None:
+        """The gateway itself has answered a request of the core by the frame `seq`, or has said that it listens.
+
+        A response that `asks` is a question of a peer.
+        """
+        one = self._asked.get(live) if live is not None else None
+        if one is not None:
+            one.is_answered = True
+        if kind == "error":
+            self.refused(live)
+        elif kind == "response" and asks:
+            self.suspended(live, seq)
+
+    def open_before(self, end: Delivery) -> Iterator[int]:
+        """Open requests of the core, by live number, that had come to an end or to that peer before it went."""
+        script = self.script
+        for one in self._asked.values():
+            seq = one.recorded
+            if seq is None or seq > end.seq or one.is_own or one.is_answered or one.is_taken_back:
+                continue
+            answer = script.given_here.get(seq, script.refusals.get(seq, script.acknowledged.get(seq)))
+            cancel = script.cancel_of(seq)
+            is_answered = answer is not None and answer < end.seq
+            is_there = (
+                script.arrivals[seq].peer == end.peer
+                and (answer is None or answer > end.seq)
+                and (cancel is None or cancel > end.seq)
+                and seq not in self._answered
+            )
+            if is_answered or is_there:
+                yield one.live
+
     def dispatched(self, live: int) -> None:
         """A live request has come to its peer; one without a recorded answer is told so."""
         one = self._asked.get(live)
@@ -493,11 +532,24 @@ class Player:
         elif one is not None and one.listens:
             # How often it listens depends on when it learns what: who waits for that is not kept waiting.
             self._acts.append(Act(listening=one))
+        elif one is not None and one.miss is not None and one.is_own and self._finds_no_owner(one.method):
+            # The gateway would answer by what it learns from that, and had nothing to go by when it was recorded.
+            self._unsaid.append(one)
         elif one is not None and one.miss is not None:
             self._acts.append(self._instead(one, one.miss))
         elif one is not None and one.recorded is not None and self._was_given_here(one.recorded):
             # No peer was there for it when it was recorded.
             self._acts.append(Act(answer=one, message=self._given_here(one, one.recorded)))
+
+    def _finds_no_owner(self, method: str) -> bool:
+        """Whether a list is asked for while a request is open whose owner was looked for until it was taken back."""
+        return method in mcp.LIST_METHODS and any(
+            one.recorded is not None
+            and not (one.is_own or one.is_taken_back or one.refused or one.method == LISTEN)
+            and not self.script.arrivals[one.recorded].peer
+            and self.script.cancel_of(one.recorded) is not None
+            for one in self._asked.values()
+        )
 
     def _was_given_here(self, seq: int) -> bool:
         """Whether the gateway itself answered a request, and asked no peer in the course of it."""

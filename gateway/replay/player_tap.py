@@ -18,6 +18,7 @@ from gateway.replay.shelf import Said, Seating
 from gateway.replay.straight import PlayedCore, StraightPlay
 from recordings.frame import HOP
 from recordings.header import PeerFacts
+from recordings.script import ACKNOWLEDGED
 from transports.base import Hello, Id, Link
 
 if TYPE_CHECKING:
@@ -174,10 +175,8 @@ class PlayerTap:
                 player.cancelled(re)
             elif kind in ("response", "error"):
                 player.replied(re, body)
-        elif way == ">core" and kind == "error":
-            player.refused(re)
-        elif way == ">core" and kind == "response" and peer:
-            player.suspended(re, seq)
+        elif way == ">core" and (kind in ("response", "error") or method == ACKNOWLEDGED):
+            player.given(re, seq, kind, asks=bool(peer))
         else:
             return
         self.playing.wake()

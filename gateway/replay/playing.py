@@ -370,7 +370,7 @@ class Playing:
         link, wire = self.peers.way(delivery)
         if link is not None and delivery.is_settled and link.peer.state == "handshake":
             return "wait"
-        if link is not None and delivery.kind == "ended" and self.peers.owes(link.peer, delivery):
+        if link is not None and delivery.kind == "ended" and self.peers.is_needed(link.peer, delivery):
             return "wait"
         if link is None:
             if not self.player.is_moot(delivery):

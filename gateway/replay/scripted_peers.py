@@ -270,13 +270,29 @@ class ScriptedPeers:
         for call in early:
             call.session.submit(call, peer)
 
-    def owes(self, peer: Peer, end: Delivery) -> bool:
-        """Whether a peer has something to answer that it had answered before it went."""
+    def is_needed(self, peer: Peer, end: Delivery) -> bool:
+        """Whether something is under way that was done, or had come to a peer, before it went."""
+        if self._owes(peer, end):
+            return True
+        peers = (peer, *(link.peer for link in self._links.get(peer.name, ())))
+        here = {call.seq for each in peers for call in (*each.pending.values(), *each.waiting)}
+        return any(live not in here for live in self._player.open_before(end))
+
+    def _owes(self, peer: Peer, end: Delivery) -> bool:
+        """Whether a peer has something to answer that it had answered before it went, or to say that it listens."""
         player = self._player
+        requests = (player.recorded_of(call.seq) for call in peer.pending.values())
+        said = (
+            player.script.deliveries[one]
+            for request in requests
+            if request is not None
+            for one in player.script.caused_by(request)
+        )
         return any(
-            player.script.deliveries[one].is_answer and one < end.seq and not player.has_come(one)
-            for call in peer.pending.values()
-            for one in player.script.caused_by(player.recorded_of(call.seq) or -1)
+            one.seq < end.seq
+            and (one.is_answer or one.method == ACKNOWLEDGED)
+            and not player.has_come(one.seq)
+            for one in said
         )
 
     def _is_of_next_life(self, call: Call, end: Delivery) -> bool:

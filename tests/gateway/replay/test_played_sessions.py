@@ -6,12 +6,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from gateway.protocol import mcp
 from tests.gateway.replay.reenact import Reenactment
-from tests.gateway.replay.sessions import CALM, Acting, Plan, plans
+from tests.gateway.replay.sessions import CALM, Acting, Plan, Step, plans
 
 WILD = (*CALM, *CALM, "stray", "stderr", "peer junk", "orphan", "again", "carry", "renews")
 """What may happen in any order: a peer that goes or cannot be reached does so between two others' calls."""
 UPSETS = (*CALM, "dies", "renews", "again", "orphan")
+LEGACY_PEER: tuple[mcp.Era, bool, bool] = ("legacy", False, False)
+MODERN_PEER: tuple[mcp.Era, bool, bool] = ("modern", False, False)
 
 
 def is_crowded(plan: Plan) -> bool:
@@ -26,11 +29,12 @@ def is_crowded(plan: Plan) -> bool:
     return is_apart and "dies" in kinds[calls:]
 
 
-def assert_replayed(plan: Plan, seed: int) -> None:
-    """Replay a session in the strength that suits it, its core in an order drawn by lot."""
+def assert_replayed(plan: Plan, seed: int, *, in_order: bool = False) -> None:
+    """Replay a session in the strength that suits it, its core in an order drawn by lot, or in its own."""
     scene = Acting(plan).play()
     has_lanes = any(frame.lane for frame in scene.frames)
-    again = Reenactment(scene, "causal" if has_lanes else "lockstep", seed=seed, in_order=not has_lanes)
+    strength = "causal" if has_lanes else "lockstep"
+    again = Reenactment(scene, strength, seed=seed, in_order=in_order or not has_lanes)
     report = again.run()
     told = [
         f"{each.cls} {each.method} recorded {each.recorded}: {each.detail}" for each in report.divergences
@@ -128,3 +132,57 @@ def test_of_two_equal_requests_the_older_comes_first_also_where_the_owner_of_one
     for seed in range(8):
         plan = Plan("legacy", True, (("legacy", True, True), ("legacy", True, True)), 1, 0, True, steps)
         assert_replayed(plan, seed)
+
+
+def assert_always_replayed(
+    *steps: Step,
+    era: mcp.Era = "modern",
+    http: bool = False,
+    lanes: int = 0,
+    peers: tuple[tuple[mcp.Era, bool, bool], ...] = (LEGACY_PEER,),
+    seeds: range = range(16),
+) -> None:
+    """Replay a session in many orders of what the gateway and its core do at a time."""
+    plan = Plan(era, http, peers, 1, lanes, True, steps)
+    for seed in seeds:
+        assert_replayed(plan, seed, in_order=True)
+
+
+@pytest.mark.parametrize("first", ["call", "prompt", "list"])
+def test_a_core_that_left_while_the_owner_of_a_name_was_looked_for_does_so_again(first: str) -> None:
+    """A peer that had died was not back yet; in a replay it is there at once, and has no lists."""
+    steps: tuple[Step, ...] = ((first, 0, 0), ("dies", 0, 0), ("read", 0, 0))
+    assert_always_replayed(*steps, http=True, peers=(LEGACY_PEER, LEGACY_PEER))
+    more: tuple[Step, ...] = (*steps[:2], ("call", 0, 0), ("complete", 0, 0), ("read", 0, 0))
+    assert_always_replayed(*more, http=True, peers=(LEGACY_PEER, LEGACY_PEER))
+
+
+@pytest.mark.parametrize("lanes", [0, 1])
+@pytest.mark.parametrize("what", ["list", "read", "unsubscribe", "listen"])
+def test_a_peer_goes_again_only_once_what_was_done_before_is_done(what: str, lanes: int) -> None:
+    """Also where the gateway has yet to find out whom that is for, or to answer it itself."""
+    steps: tuple[Step, ...] = ((what, 0, 0), ("dies", 0, 0))
+    era: mcp.Era = "legacy" if what == "unsubscribe" else "modern"
+    for http in (False, True):
+        for peer in (LEGACY_PEER, MODERN_PEER):
+            assert_always_replayed(*steps, era=era, http=http, lanes=lanes, peers=(peer,))
+    after: tuple[Step, ...] = (("call", 0, 1), (what, 0, 7), ("dies", 1, 0))
+    assert_always_replayed(*after, era=era, lanes=lanes, peers=(LEGACY_PEER, LEGACY_PEER))
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_peer_goes_again_only_once_a_call_was_taken_back_that_was_so_before(era: mcp.Era) -> None:
+    assert_always_replayed(("call", 0, 0), ("cancel", 0, 0), ("dies", 0, 0), era=era, lanes=1)
+
+
+def test_who_listened_when_a_change_came_hears_of_it_again() -> None:
+    """Changes are said to nobody: in which lane somebody listens does not matter."""
+    steps: tuple[Step, ...] = (("read", 0, 0), ("answer", 0, 0), ("listen", 0, 0))
+    assert_always_replayed(*steps, ("changed", 0, 0), lanes=1)
+    assert_always_replayed(*steps, ("dies", 0, 0), lanes=1)
+    assert_always_replayed(("call", 0, 0), *steps[2:], ("dies", 0, 0), peers=(LEGACY_PEER, LEGACY_PEER))
+
+
+def test_a_listening_ends_again_after_what_was_told_under_it() -> None:
+    steps: tuple[Step, ...] = (("list", 0, 0), ("listen", 0, 0), ("updated", 0, 0), ("orphan", 0, 4))
+    assert_always_replayed(*steps, peers=(MODERN_PEER,))
