@@ -93,7 +93,7 @@ def parse_cases(text: str, *, file: str) -> list[Case]:
         _check(case, at, report)
         cases.append(case if case.name else msgspec.structs.replace(case, name=f"cases[{at}]"))
     if report.mistakes:
-        raise ConfigError(report.mistakes)
+        raise ConfigError(report.mistakes, page="docs/howto/audit.md")
     return cases
 
 

@@ -96,5 +96,6 @@ def test_rules_that_decide_no_case_are_named() -> None:
     ],
 )
 def test_a_mistake_in_the_file_is_told(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=message) as caught:
         parse_cases(text, file="cases.toml")
+    assert caught.value.page == (None if "TOML" in message else "docs/howto/audit.md")
