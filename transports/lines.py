@@ -54,6 +54,7 @@ class LineLink(LineOutput):
         "_fits",
         "_framer",
         "_held",
+        "_message",
         "_on_end",
         "_overlong",
         "_paused",
@@ -95,6 +96,8 @@ class LineLink(LineOutput):
         """Who is to look at long messages. Nothing behind one is read or passed on meanwhile."""
         self._held: list[Item] = []
         """A long message that is being looked at, and what came with it."""
+        self._message: Callable[[bytes], None] | None = None
+        """What the receiver takes a message by: looked up once, since receivers are of several kinds."""
         self._paused = False
         self._eof = False
         self._reset: OSError | None = None
@@ -106,6 +109,7 @@ class LineLink(LineOutput):
     def start(self, receiver: Receiver) -> None:
         """Begin to read and to call `receiver`."""
         self._receiver = receiver
+        self._message = receiver.message
         if self._closed:
             self._loop.call_soon(receiver.closed, self._fault)
             return
@@ -183,7 +187,7 @@ class LineLink(LineOutput):
             return
         try:
             # Nothing is read before there is a receiver, nor once the link is closed.
-            self._receiver.message(line)  # pyright: ignore[reportOptionalMemberAccess]
+            self._message(line)  # pyright: ignore[reportOptionalCall]
         except Exception as error:  # noqa: BLE001 - a fault of one message's receiver must not end the stream
             self._tell_fault(error)
 

@@ -47,6 +47,9 @@ class Tap(Protocol):
     """Whether a call may start at all: False where the recording could not even be begun."""
     must_keep: bool
     """Whether an answer is given to a core only once it is on disk."""
+    keeps: bool
+    """Whether anything becomes of a frame but its number: where nothing does, a tap need not be told of the answer to a
+    plain call."""
 
     def now(self) -> int:
         """Return monotonic nanoseconds since the session's start."""

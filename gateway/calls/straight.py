@@ -342,11 +342,12 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     peer.damage.in_a_row = 0
     tap = session.tap
     is_short = envelope.__class__ is not LongAnswer and (peer.send_line is not None or NEWLINE not in data)
-    seq = (
-        tap.answered(data, peer.name, id_, call.seq, peer.delivered)  # pyright: ignore[reportArgumentType] - it is a key
-        if is_short
-        else _record_any(peer, call, data, envelope)
-    )
+    if not tap.keeps:
+        seq = call.seq
+    elif is_short:
+        seq = tap.answered(data, peer.name, id_, call.seq, peer.delivered)  # pyright: ignore[reportArgumentType] - it is a key
+    else:
+        seq = _record_any(peer, call, data, envelope)
     if seq < 0 and tap.must_keep:
         session.answered(call, Reply(fault=unkept(peer.name)))
         return True

@@ -45,6 +45,7 @@ class PlayerTap:
         self.straight = StraightPlay(playing, tap, seating, generation)
         self.accepting = tap.accepting
         self.must_keep = tap.must_keep
+        self.keeps = True
         self.at = 0
 
     def make_core(self, session: Session, link: Link, hello: Hello) -> PlayedCore:

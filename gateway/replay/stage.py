@@ -77,6 +77,7 @@ class GatheringTap:
 
     accepting = True
     must_keep = False
+    keeps = True
 
     def __init__(self, clock: VirtualClock, take: Callable[[Frame], None]) -> None:
         self._clock = clock

@@ -25,6 +25,7 @@ class NullTap:
 
     accepting = True
     must_keep = False
+    keeps = False
     unsuspected = False
     """Whether the redactor has looked at the body of the last plain frame and suspects nothing in it."""
 

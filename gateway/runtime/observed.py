@@ -57,7 +57,7 @@ class Watch(Protocol):
 class ObservedTap:
     """A tap and its observer. Implements `calls.ports.Tap`."""
 
-    __slots__ = ("_put", "_tap", "accepting", "at", "met", "must_keep", "now")
+    __slots__ = ("_put", "_tap", "accepting", "at", "keeps", "met", "must_keep", "now")
 
     def __init__(self, tap: Looking, observer: Observer) -> None:
         self._tap = tap
@@ -66,6 +66,7 @@ class ObservedTap:
         self.at = tap.at
         self.accepting = tap.accepting
         self.must_keep = tap.must_keep
+        self.keeps = True
         self.met = tap.met
 
     def record(self, kind: str, way: str, body: bytes = b"", **rest: Any) -> int:

@@ -68,6 +68,7 @@ class RecordingTap(StraightTap):
         """As `NullTap` has it."""
         self._barrier = recorder.durability == "barrier"
         self.must_keep = self._barrier and not recorder.serves
+        self.keeps = True
         self._has_more = self._barrier
         """Whether more is to be done with a plain frame than to write it."""
         self._show: Callable[[PlainItem], None] = _nobody

@@ -59,6 +59,8 @@ class Sent(NamedTuple):
 class ListTap:
     """A recorder that keeps frames in a list. `breaks` makes it unable to write."""
 
+    keeps = True
+
     def __init__(self, host: ManualHost) -> None:
         self._host = host
         self._start = host.ns

@@ -16,6 +16,7 @@ from gateway.calls.session import Session
 from gateway.config.model import CatalogConfig
 from tests.gateway.calls.hook_kit import Extension, HookDesk
 from tests.gateway.calls.kit import Client, Desk, Service
+from tests.gateway.calls.kit_world import ListTap
 from tests.gateway.calls.test_results import SCHEMA
 from transports.base import Origin
 
@@ -158,6 +159,21 @@ def test_both_ways_leave_the_same_frames_and_the_same_bytes(
 ) -> None:
     straight = play(steps, is_straight=True, stamped=stamped)
     assert straight == play(steps, is_straight=False, stamped=stamped)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(step.filter(lambda one: one[0] != "lose"), max_size=14))
+@example([("call", 1, "add"), ("answer", 0, "result"), ("call", 2, "add"), ("answer", 0, "failed")])
+def test_where_nothing_becomes_of_frames_all_is_sent_as_where_they_are_kept(
+    steps: list[tuple[str, Any, str]],
+) -> None:
+    told: list[Any] = []
+    for keeps in (True, False):
+        with mock.patch.object(ListTap, "keeps", keeps):
+            frames, *sent = play(steps, is_straight=True)
+        told.append((sent, [frame for frame in frames if frame.kind != "response"]))
+    assert told[0][0] == told[1][0]
+    assert len(told[0][1]) == len(told[1][1]), "only answers are left out"
 
 
 CROWD = ("crowd", (1, 2, 3), "add")
