@@ -14,11 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.protocol import jsonrpc, mcp
+from gateway.replay.answers import Answers
 from gateway.replay.comparing import changes_of, result_form
 from gateway.replay.hosting import Hosting
 from gateway.replay.misses import ONLY_RECORDED, Instead, MissPolicy
 from gateway.replay.recollection import Recollection
-from gateway.replay.renames import Renames
 from gateway.replay.retries import ANSWERS
 from gateway.replay.telling import (
     OVERDUE,
@@ -26,8 +26,6 @@ from gateway.replay.telling import (
     failing,
     not_recorded,
     overdue,
-    recording_ends,
-    unreadable,
 )
 from recordings.difference import differences, pointer_of, under
 from recordings.divergence import Divergence
@@ -131,8 +129,10 @@ class Player:
         self._acts: deque[Act] = deque()
         self._contested: list[int] | None = None
         """Those of the contested requests that have not come, the next one last; None until it is asked for."""
-        self.renames: dict[str, Renames] = {}
-        """By lane: recorded values that are others in this run."""
+        self._answers = Answers(recollection, self._telling)
+        self.renames = self._answers.renames
+        self.body_for = self._answers.body_for
+        self.unreadable = self._answers.unreadable
         self._given = self._telling.given
         self.delivering: int | None = None
         """The recorded frame that is being delivered at this moment."""
@@ -265,21 +265,14 @@ class Player:
             self._live_of[seq] = one.live
         self.relaxed += found.relaxed
         self.ambiguous += found.ambiguous
-        self._rename(one.lane, self._matcher.bind(seq, wanted))
+        self._answers.learn(one.lane, self._matcher.bind(seq, wanted))
         self._now = max(self._now, self.script.arrivals[seq].at)
         if found.again:
             if self.script.arrivals[seq].peer:
-                self._acts.append(Act(answer=one, message=self._recorded_answer(one, seq)))
-        elif not self._is_answered(seq):
-            self._acts.append(Act(answer=one, message=jsonrpc.error(None, self._unanswered(one, seq))))
+                self._acts.append(Act(answer=one, message=self._answers.recorded(one, seq)))
+        elif not self._answers.are_recorded(seq):
+            self._acts.append(Act(answer=one, message=self._answers.none(one, seq)))
         self.gate.happened(seq)
-
-    def _rename(self, lane: str, changed: list[tuple[str, str]]) -> None:
-        if changed:
-            renames = self.renames.get(lane)
-            if renames is None:
-                renames = self.renames[lane] = Renames()
-            renames.learn(changed)
 
     def _retries(self, one: Asked, params: bytes, parent: int | None) -> bool:
         """Whether a request goes on after a question as, when it was recorded, the other side of the gateway did.
@@ -308,7 +301,7 @@ class Player:
                 for body in (told.recorded, told.live)
             )
             if ours.key == theirs.key:
-                self._rename(one.lane, self._matcher.learn(one.lane, ours, theirs))
+                self._answers.learn(one.lane, self._matcher.learn(one.lane, ours, theirs))
                 continue
             where = pointer_of(("params", "inputResponses", told.key))
             changes = under(where, differences(told.recorded, told.live))
@@ -323,41 +316,10 @@ class Player:
                 self._answered.add(answer)
                 self.gate.happened(answer)
         self._now = max(self._now, self.script.arrivals[seq].at)
-        if not self._is_answered(seq):
-            self._acts.append(Act(answer=one, message=jsonrpc.error(None, self._unanswered(one, seq))))
+        if not self._answers.are_recorded(seq):
+            self._acts.append(Act(answer=one, message=self._answers.none(one, seq)))
         self.gate.happened(seq)
         return True
-
-    def _recorded_answer(self, one: Asked, seq: int) -> bytes:
-        """The answer that a recorded request had, for one that is given it beside the gate."""
-        for each in self.script.caused_by(seq):
-            delivery = self.script.deliveries[each]
-            if delivery.is_answer:
-                try:
-                    return self.body_for(delivery)
-                except RecordingError as missing:
-                    return jsonrpc.error(None, self.unreadable(delivery, missing))
-        return jsonrpc.error(None, self._unanswered(one, seq))
-
-    def _is_answered(self, seq: int) -> bool:
-        """Whether somebody in the recording, sooner or later, ends this request: a peer, a cancel, the gateway."""
-        arrival = self.script.arrivals[seq]
-        if not arrival.peer or arrival.answered or self.script.ends.get(arrival.peer, -1) > seq:
-            return True
-        if seq in self.script.given_here or (arrival.method == LISTEN and seq not in self.script.refusals):
-            return True
-        return any(
-            self.script.deliveries[one].kind in ("timeout", "failed") for one in self.script.caused_by(seq)
-        ) or self.script.is_taken_back(seq)
-
-    def _unanswered(self, one: Asked, seq: int) -> bytes:
-        refusal = self.script.refusals.get(seq)
-        if refusal is not None:
-            try:
-                return bytes(jsonrpc.read(self.script.body(refusal)).error)
-            except (jsonrpc.BadMessage, RecordingError):
-                pass
-        return recording_ends(one.peer, one.method)
 
     def cancelled(self, live: int | None) -> None:
         """The core does not want an answer any more."""
@@ -539,7 +501,7 @@ class Player:
             self._acts.append(self._instead(one, one.miss))
         elif one is not None and one.recorded is not None and self._was_given_here(one.recorded):
             # No peer was there for it when it was recorded.
-            self._acts.append(Act(answer=one, message=self._given_here(one, one.recorded)))
+            self._acts.append(Act(answer=one, message=self._answers.of_gateway(one, one.recorded)))
 
     def _finds_no_owner(self, method: str) -> bool:
         """Whether a list is asked for while a request is open whose owner was looked for until it was taken back."""
@@ -554,12 +516,6 @@ class Player:
     def _was_given_here(self, seq: int) -> bool:
         """Whether the gateway itself answered a request, and asked no peer in the course of it."""
         return seq in self.script.given_here and not self.script.arrivals[seq].peer
-
-    def _given_here(self, one: Asked, seq: int) -> bytes:
-        try:
-            return self.script.body(self.script.given_here[seq])
-        except RecordingError:
-            return jsonrpc.error(None, self._unanswered(one, seq))
 
     def listens_again(self, live: int) -> bool:
         """Whether a live request is a listening of the gateway's own that is not recorded."""
@@ -604,7 +560,7 @@ class Player:
         if instead == "stub" and one.method == "tools/call":
             return Act(answer=one, message=jsonrpc.response(0, self._known.tools.stub(one.peer, one.name)))
         if instead == "nearest" and miss.nearest and self.script.arrivals[miss.nearest[0].seq].answered:
-            return Act(answer=one, message=self._recorded_answer(one, miss.nearest[0].seq))
+            return Act(answer=one, message=self._answers.recorded(one, miss.nearest[0].seq))
         return Act(
             answer=one, message=jsonrpc.error(None, not_recorded(one.peer, one.method, one.name, miss))
         )
@@ -672,18 +628,6 @@ class Player:
         """The live number of a recorded request or question."""
         return self._live_of.get(recorded) if recorded is not None else None
 
-    def body_for(self, delivery: Delivery) -> bytes:
-        """The bytes of a delivery, with the values of this run in the place of the recorded ones.
-
-        Raises:
-            RecordingError: Its blob is missing or damaged.
-        """
-        body = self.script.source.body(delivery.seq)
-        if not self.renames:
-            return body
-        renames = self.renames.get(delivery.lane)
-        return renames.applied(body) if renames is not None else body
-
     @property
     def needs_settling(self) -> bool:
         """Whether the core should be given a moment before the next delivery: its next words may decide a match."""
@@ -721,13 +665,6 @@ class Player:
             if recorded is not None:
                 recorded.used = True
         return bool(held)
-
-    def unreadable(self, delivery: Delivery, missing: RecordingError) -> bytes:
-        """A recorded frame cannot be read: tell so, and return the error that stands in its place."""
-        arrival = self.script.arrivals.get(delivery.cause) if delivery.cause is not None else None
-        if arrival is not None:
-            self._tell("unreadable", delivery.lane, arrival, detail=str(missing))
-        return unreadable(delivery.peer, missing)
 
     def has_come(self, seq: int) -> bool:
         """Whether a recorded arrival or delivery has come again."""
