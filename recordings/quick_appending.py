@@ -165,9 +165,11 @@ class QuickAppending(Appending):
     def append_both(self, first: bytes, second: bytes, seen: bytes, seq: int, at: int) -> bool:
         """As `append_together`, for two frames."""
         redactor = self.redactor
-        if self._refusal is not None or (
-            redactor is not None and redactor.hints(seen) and redactor.suspects(seen)
-        ):
+        if redactor is not None:
+            hints = redactor.hints  # as in `append_encoded`
+            if hints(seen) and redactor.suspects(seen):
+                return False
+        if self._refusal is not None:
             return False
         data = b'%b,"crc":%d}\n%b,"crc":%d}\n' % (first[:-1], crc32c(first), second[:-1], crc32c(second))
         lock = self._lock  # without `with`, as in `append_encoded`
@@ -185,10 +187,11 @@ class QuickAppending(Appending):
                 if done == len(data):
                     self._size += done
                     size = chain.size
-                    if size and size + done < BLOCK_BYTES:
+                    done += size
+                    if size and done < BLOCK_BYTES:
                         # As `add_both`, without the call.
                         chain.lines += (data, b"")
-                        chain.size = size + done
+                        chain.size = done
                     else:
                         chain.add_both(data, seq, at)
                     self._last = seq + 1

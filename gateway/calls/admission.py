@@ -27,7 +27,7 @@ def admit(session: Session, request: Request) -> bool:
         return False
     # A core that came for one request only (stateless HTTP) shares the limit with the others of its session.
     if (
-        len(core.open) + len(session.cores) > session.max_in_flight
+        len(core.open) >= session.room
         and (in_flight := sum(len(one.open) for one in session.cores)) >= session.max_in_flight
     ):
         fault = Fault(

@@ -77,6 +77,8 @@ class Session:
         """Whether nobody but `results` looks at what tools answer, also where calls could not go straight."""
         self.choose_way()
         self.max_in_flight = self.config.limits.max_in_flight_per_session
+        self.room = self.max_in_flight + 1
+        """How many calls a core may have open before those of all have to be counted: another one has one at least."""
         self.owners: dict[str, str] = {}
         """Task id -> peer, for tasks that a call has started."""
         self.asks = Asks(self)
@@ -154,6 +156,7 @@ class Session:
         make: type[Core] = getattr(self.tap, "make_core", Core)
         core = make(self, link, hello)
         self.cores.append(core)
+        self.room -= 1
         return core
 
     @property
@@ -292,6 +295,7 @@ class Session:
             self.drop(call, "the core has disconnected")
         self.asks.core_closed(core)
         self.cores.remove(core)
+        self.room += 1
         if core.is_full:
             self.pressure()
         if not core.hello.ephemeral:

@@ -45,7 +45,7 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     tap = session.tap
     if (
         id_ in calls
-        or len(calls) + len(session.cores) > session.max_in_flight
+        or len(calls) >= session.room
         or exchange.is_draining
         or not exchange.is_watching
         or not tap.accepting
@@ -144,7 +144,7 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
     said: _Said = {}
     seat = session.sole
     by_name = session.catalog.direct
-    room = session.max_in_flight + 1 - len(session.cores) - len(calls)
+    room = session.room - len(calls)
     ready: dict[str, Peer | None] = {}
     rooms: dict[str, int] = {}
     peer = None

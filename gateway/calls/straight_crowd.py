@@ -39,7 +39,7 @@ def ask_together(hooked: Hooked, core: Core, many: Sequence[bytes], most_depth: 
     if way is None or guard is None or not _may_go(hooked, core):
         return 0
     calls, tap = core.open, session.tap
-    room = min(session.max_in_flight + 1 - len(session.cores) - len(calls), guard.limit - len(guard.pending))
+    room = min(session.room - len(calls), guard.limit - len(guard.pending))
     fresh = _first_ones(session, core, many[: max(room, 0)], most_depth)
     if len(fresh) < 2:
         return 0

@@ -52,7 +52,7 @@ def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -
         or core.plain != "legacy"
         or core.is_pi
         or id_ in calls
-        or len(calls) + len(session.cores) > session.max_in_flight
+        or len(calls) >= session.room
         or exchange.is_draining
         or not exchange.is_watching
         or not tap.accepting

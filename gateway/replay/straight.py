@@ -80,7 +80,7 @@ class StraightPlay:
             or core.leaving is not None
             or session.exchange.is_draining
             or (self._seating is not None and not self._is_decided())
-            or len(core.open) + count + len(session.cores) > session.max_in_flight + 1
+            or len(core.open) + count > session.room
             or not seat.is_simple(session)
         ):
             return None

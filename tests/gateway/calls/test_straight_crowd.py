@@ -173,7 +173,7 @@ def test_no_more_calls_are_asked_about_together_than_the_session_and_the_extensi
             elif bound == "limit of the peer":
                 session.seats["calc"].peers[0].limit = 1
             else:
-                session.max_in_flight = 2
+                session.max_in_flight, session.room = 2, 3 - len(session.cores)
             table.play(*THREE)
             table.play("answer together", 0, ["none"] * 3)
             told.append(table.told())
