@@ -210,10 +210,12 @@ def _listening(config: Config, request: Request, source: Recording | None) -> Co
 
 def _serve(request: Request, config: Config, make: MakeWorld, source: Recording, target: Path | None) -> int:
     from gateway.cli.loop import run
+    from gateway.cli.run import tell_waiting
     from gateway.serve import serve
 
     transparent = bool(source.header.settings.get("transparent"))
     options = _serve_options(request, target, exact=request.mode == "extend", transparent=transparent)
+    tell_waiting(config, options, "`--http PORT` serves agents over HTTP. ")
     try:
         return run(serve(config, options, make))
     except KeyboardInterrupt:

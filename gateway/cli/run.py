@@ -134,9 +134,10 @@ def _path(given: "Path | str | None") -> "Path | None":
 
 def run_gateway(config: Config, options: ServeOptions) -> int:
     """Serve until told to end; return the exit code."""
-    if (options.stdio or config.listen.uses_stdio) and sys.stdin is not None and sys.stdin.isatty():
-        sys.stderr.write("Waiting for an agent on stdin: this command is meant to be started by one.\n")
-        sys.stderr.write("Add `[listen.http]` to serve agents over HTTP. Ctrl-D ends.\n")
+    # What stands before one server has no configuration to add anything to.
+    tell_waiting(
+        config, options, "" if options.is_transparent else "Add `[listen.http]` to serve agents over HTTP. "
+    )
     ahead: Ahead | None = None
     try:
         ahead = _begun(config) if options.stdio or config.listen.is_for_one else None
@@ -149,6 +150,13 @@ def run_gateway(config: Config, options: ServeOptions) -> int:
     finally:
         if ahead is not None:
             ahead.close()
+
+
+def tell_waiting(config: Config, options: ServeOptions, otherwise: str) -> None:
+    """Say to a person at a terminal what this waits for, and how agents come `otherwise`."""
+    if (options.stdio or config.listen.uses_stdio) and sys.stdin is not None and sys.stdin.isatty():
+        sys.stderr.write("Waiting for an agent on stdin: this command is meant to be started by one.\n")
+        sys.stderr.write(f"{otherwise}Ctrl-D ends.\n")
 
 
 def _begun(config: Config) -> "Ahead":

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.cli import record
 from gateway.cli.record import free, start
+from gateway.cli.run import tell_waiting
 from gateway.config import Config, ServeOptions
 
 
@@ -39,3 +40,32 @@ def test_a_recording_that_does_not_go_where_it_was_to_go_is_told(
         capsys.readouterr().err == f"tieline: note: `{out}` is there already; this recording is `session-2`\n"
     )
     assert made == [out, tmp_path / "session-2"]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "otherwise", "said"),
+    [
+        (False, "", ""),
+        (
+            True,
+            "",
+            "Waiting for an agent on stdin: this command is meant to be started by one.\nCtrl-D ends.\n",
+        ),
+        (
+            True,
+            "Add a listener. ",
+            "Waiting for an agent on stdin: this command is meant to be started by one.\n"
+            "Add a listener. Ctrl-D ends.\n",
+        ),
+    ],
+)
+def test_a_person_at_a_terminal_is_told_what_is_waited_for(
+    terminal: bool,
+    otherwise: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: terminal, raising=False)
+    tell_waiting(Config(), ServeOptions(stdio=True), otherwise)
+    assert capsys.readouterr().err == said
