@@ -166,7 +166,7 @@ class Recorder(QuickAppending):
     def update_header(self, **changes: Any) -> None:
         """Change fields of the header, as peers become known. The file follows, written beside: it takes two fsyncs."""
         self._head.change(**changes)
-        self._syncer.soon()
+        self._syncer.with_next()
 
     def seal(self) -> None:
         """End the recording, compress and index it. Takes about 10 ms a MiB; may be called in a thread.

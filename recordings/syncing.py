@@ -45,6 +45,16 @@ class Syncer:
             # What is written next asks for it again.
             self.is_dirty = False
 
+    def with_next(self) -> None:
+        """There is something that may wait for the next sync: as it is where there are intervals, else at once.
+
+        What is done in the thread takes the interpreter's lock in turns with everything else, so at a start it waits.
+        """
+        if self._interval_s is None:
+            self.soon()
+        else:
+            self.dirty()
+
     def now(self) -> None:
         """Sync in the calling thread. Raises what `sync` raises."""
         with self._one_at_a_time:
