@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -252,18 +253,40 @@ def secret_key(path: Place) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
-        parent = _make_parent(path)
-        key = os.urandom(32)
-        directory = open_directory(parent)
-        try:
-            replace(directory, os.path.basename(path), key)
-        finally:
-            os.close(directory)
-        return key
+        return _new_key(path)
     try:
         key = os.read(fd, 64)
     finally:
         os.close(fd)
+    if not key.strip(b"\0"):
+        # The power failed before it was on the disk.
+        return _new_key(path)
     if len(key) != 32:
         raise RecordingError(f"{path} is not a key of 32 bytes", code="invalid_request")
+    return key
+
+
+def _new_key(path: Place) -> bytes:
+    """Make a key and its file, which a thread brings onto the disk: an agent waits for a project's first start too."""
+    parent, name = _make_parent(path), os.path.basename(path)
+    key = os.urandom(32)
+    directory = open_directory(parent)
+    try:
+        replace(directory, name, key, synced=False)
+    except BaseException:
+        os.close(directory)
+        raise
+
+    def settled() -> None:
+        try:
+            with contextlib.suppress(OSError):
+                settle(directory, name)
+        finally:
+            os.close(directory)
+
+    try:
+        threading.Thread(target=settled, name="tieline-key", daemon=True).start()
+    except RuntimeError:
+        # The system has no thread to give.
+        settled()
     return key

@@ -532,6 +532,39 @@ def test_the_key_of_a_project_is_made_once_and_is_private(tmp_path: Path) -> Non
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("left", [b"", bytes(32)])
+def test_a_key_that_the_power_failed_on_is_made_anew(tmp_path: Path, left: bytes) -> None:
+    place = tmp_path / "key"
+    place.write_bytes(left)
+    key = files.secret_key(place)
+    assert key.strip(b"\0")
+    assert files.secret_key(place) == key
+    assert place.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_key_is_brought_onto_the_disk_by_a_thread_or_where_there_is_none_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled = threading.Event()
+    settle = files.settle
+
+    def settles(directory: int, name: str) -> None:
+        settle(directory, name)
+        settled.set()
+
+    monkeypatch.setattr(files, "settle", settles)
+    files.secret_key(tmp_path / "one")
+    assert settled.wait(20)
+    settled.clear()
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    files.secret_key(tmp_path / "two")
+    assert settled.is_set()
+
+
+def _no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_the_first_frame_of_a_recording_may_come_encoded_and_only_one_is_the_first(tmp_path: Path) -> None:
     first = frame(0, at=5)
     payload = json_of(first)

@@ -37,3 +37,14 @@ def test_what_is_dirty_while_there_is_no_thread_is_synced_when_there_is_one(
     syncer.dirty()
     assert synced.wait(20)
     syncer.stop()
+
+
+@pytest.mark.parametrize("interval_s", [None, 0.0])
+def test_what_may_wait_is_synced_with_the_next_or_at_once_where_there_is_no_next(
+    interval_s: float | None,
+) -> None:
+    synced = threading.Event()
+    syncer = Syncer(lambda: None, synced.set, interval_s=interval_s)
+    syncer.with_next()
+    assert synced.wait(20)
+    syncer.stop()
