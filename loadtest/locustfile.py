@@ -44,7 +44,7 @@ from loadtest.crowd.plan import PlanError
 from loadtest.crowd.results import Results
 from loadtest.crowd.script import ScriptError
 from loadtest.crowd.script import parse as parse_script
-from loadtest.crowd.sources import plan_from
+from loadtest.crowd.sources import plan_from, recording_in
 from loadtest.crowd.tally import Tally
 from loadtest.crowd.users import Bystander, ChaosUser, RecordedUser, ScriptedUser
 
@@ -76,7 +76,7 @@ def _options(parser: Any) -> None:
         default=1,
         help="calls that one ScriptedUser makes at the same time",
     )
-    add("--recording", default="", help="whose agent a RecordedUser is")
+    add("--recording", default="", help="whose agent a RecordedUser is; of a folder, the newest")
     add(
         "--factor",
         type=arguments.more_than_nothing,
@@ -117,7 +117,7 @@ def _crew(options: Any, users: list[Any]) -> Crew:
     if any(issubclass(user, ScriptedUser) for user in users):
         crew.script = parse_script(Path(options.script).read_text(), options.script)
     if options.recording:
-        crew.plan = plan_from(Path(options.recording))
+        crew.plan = plan_from(recording_in(Path(options.recording)))
     elif users == [RecordedUser]:
         raise PlanError("a RecordedUser needs a recording: name one with --recording")
     return crew

@@ -50,7 +50,7 @@ from loadtest.crowd.plan import PlanError
 from loadtest.crowd.results import BEGUN, FILES
 from loadtest.crowd.script import ScriptError
 from loadtest.crowd.script import parse as parse_script
-from loadtest.crowd.sources import plan_from
+from loadtest.crowd.sources import plan_from, recording_in
 
 DONE, NO, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 USERS = {"scripted": ["ScriptedUser"], "recorded": ["RecordedUser"], "chaos": ["ChaosUser", "Bystander"]}
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
         default=1,
         help="scripted: calls of one agent at the same time (1)",
     )
-    add("--recording", type=Path, help="recorded: whose agent they all are")
+    add("--recording", type=Path, help="recorded: whose agent they all are; of a folder, the newest")
     add(
         "--factor",
         type=arguments.more_than_nothing,
@@ -272,6 +272,8 @@ def _on_signals(handler: Callable[[int, FrameType | None], Any]) -> None:
 def check(options: argparse.Namespace) -> None:
     """Read what locust's processes will read, so that a mistake is found before anything is started.
 
+    Of a folder of recordings, the newest becomes the one that is meant.
+
     Raises:
         BudgetError, PlanError, ScriptError, OSError: One of them is no good.
     """
@@ -279,7 +281,10 @@ def check(options: argparse.Namespace) -> None:
     if options.script is not None:
         parse_script(options.script.read_text(), str(options.script))
     if options.users == "recorded":
+        named, options.recording = options.recording, recording_in(options.recording)
         plan_from(options.recording)
+        if options.recording != named:
+            sys.stderr.write(f"the newest recording in {named} is {options.recording.name}\n")
 
 
 def in_vain(options: argparse.Namespace) -> str:

@@ -9,6 +9,16 @@ from recordings.errors import RecordingError
 from recordings.reader import open_recording
 
 
+def recording_in(path: Path) -> Path:
+    """What a path means: the recording that it is, or the newest of those that lie in it."""
+    if (path / "recording.json").exists():
+        return path
+    # Their names begin with the time.
+    return max(
+        (each.parent for each in path.glob("*/recording.json")), default=path, key=lambda each: each.name
+    )
+
+
 def plan_from(path: Path) -> Plan:
     """The agent of a recording.
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from loadtest.crowd.plan import Plan, PlanError, is_error, plan_of
-from loadtest.crowd.sources import plan_from
+from loadtest.crowd.sources import plan_from, recording_in
 from recordings.frame import Frame
 from recordings.views import inline_body
 
@@ -126,6 +126,18 @@ def test_a_real_recording_can_be_made_a_plan(state: str) -> None:
     times = [call.at_s for call in plan.calls]
     assert times == sorted(times)
     assert all(needed in plan.said for call in plan.calls for needed in call.needs)
+
+
+def test_a_folder_of_recordings_means_its_newest(tmp_path: Path) -> None:
+    for name in ("20260203-030059-ffffff", "20260204-000000-000000", "20260203-235959-aaaaaa"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "recording.json").touch()
+    (tmp_path / "something-else").mkdir()
+
+    newest = tmp_path / "20260204-000000-000000"
+    assert recording_in(tmp_path) == newest
+    assert recording_in(newest) == newest
+    assert recording_in(tmp_path / "something-else") == tmp_path / "something-else"
 
 
 def test_what_is_no_recording_is_said_in_words(tmp_path: Path) -> None:

@@ -105,13 +105,14 @@ def test_a_broken_budget_is_named_and_what_was_recorded_can_be_a_crowd(tmp_path:
     assert "wanted at least 1,000,000: short by" in said
     assert "FAILED: 1 of 3 budgets broken" in (one / "report.html").read_text()
 
-    recording = min((one / "recordings").iterdir()).name
-    said, _ = ran(
-        *("--users", "recorded", "--recording", recording, "--count", "6", "--workers", "2"),
+    said, err = ran(
+        *("--users", "recorded", "--recording", ".", "--count", "6", "--workers", "2"),
         *("--seconds", "3", "--spread", "0.5", "--budget", "recorded.p95_ms<=30000"),
         out=crowd, code=0, cwd=one / "recordings",
     )  # fmt: skip
 
+    newest = max((one / "recordings").iterdir())
+    assert f"the newest recording in {newest.parent} is {newest.name}\n" in err
     found = json.loads((crowd / "figures.json").read_text())
     assert found["users"] == 6
     assert found["figures"]["recorded.sessions"] >= 6
