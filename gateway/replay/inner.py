@@ -114,7 +114,7 @@ class PlayedHop:
         """The adapter has said something."""
         envelope, player = said.envelope, self.player
         if said.kind in ("response", "error"):
-            player.replied(said.re, said.message)
+            player.asking.replied(said.re, said.message)
         elif envelope.method == START and not self._has_starts:
             # It was recorded by an adapter that told of none: whatever it had behind it could be opened.
             self._say(jsonrpc.response(envelope.id, b"{}"))  # pyright: ignore[reportArgumentType] - a request has one

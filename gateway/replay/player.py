@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from gateway.protocol import jsonrpc, mcp
 from gateway.replay.answers import Answers
-from gateway.replay.comparing import changes_of, result_form
+from gateway.replay.asking import Asking
+from gateway.replay.comparing import result_form
 from gateway.replay.hosting import Hosting
 from gateway.replay.misses import ONLY_RECORDED, Instead, MissPolicy
 from gateway.replay.recollection import Recollection
@@ -29,7 +30,6 @@ from gateway.replay.telling import (
 )
 from recordings.difference import differences, pointer_of, under
 from recordings.divergence import Divergence
-from recordings.errors import RecordingError
 from recordings.gate import Gate, Strength
 from recordings.matching import Line, Live, Match, Matcher, Miss, Recorded
 from recordings.profile import consumption
@@ -117,10 +117,6 @@ class Player:
         )
         self._asked: dict[int, Asked] = {}
         self._live_of: dict[int, int] = {}
-        self._recorded_of: dict[int, int] = {}
-        """Live number of a peer's message to the recorded one."""
-        self._questions: dict[int, int] = {}
-        """Live number of a question to its recorded one."""
         self._suspended: dict[int, int] = {}
         """Live frames that have given the core questions, and the requests that they were given for."""
         self._unsaid: list[Asked] = []
@@ -139,6 +135,15 @@ class Player:
         self._now = 0
         self.divergences = self._telling.divergences
         self.last_given = self._telling.last_given
+        self.asking = Asking(
+            script,
+            self._telling,
+            live_of=self._live_of,
+            answered=self._answered,
+            happened=self.gate.happened,
+        )
+        """What recorded peers ask of the core."""
+        self._recorded_of = self.asking.recorded_of
         self.hosting = Hosting(
             script, recorded_of=self._recorded_of, answered=self._answered, divergences=self.divergences
         )
@@ -356,32 +361,6 @@ class Player:
             return False
         return any(one < cancel and one not in self._answered for one in self.script.course_of(seq))
 
-    def replied(self, question: int | None, body: bytes) -> None:
-        """The core has answered a question; `question` is the live number of that."""
-        recorded = self._questions.get(question) if question is not None else None
-        if recorded is None:
-            return
-        answer = self.script.answer_of(recorded)
-        if answer is None or answer in self._answered:
-            return
-        self._answered.add(answer)
-        self.gate.happened(answer)
-        delivery, method = self.script.question(recorded)
-        try:
-            whole = self.script.body(answer)
-        except RecordingError as missing:
-            arrival = self.script.arrivals[answer]
-            self._tell(
-                "unreadable", delivery.lane, arrival, live=question, method=method, detail=str(missing)
-            )
-            return
-        changes = changes_of(self.script.profile, delivery.peer, method, whole, self._redact(body))
-        if changes:
-            arrival = self.script.arrivals[answer]
-            self._tell(
-                "answer-differs", delivery.lane, arrival, live=question, changes=changes, method=method
-            )
-
     def answered_live(self, request: int | None, live: int, body: bytes) -> None:
         """A live peer has answered, by the frame `live`: compare that with what it had answered when recorded."""
         one = self._asked.get(request) if request is not None else None
@@ -391,32 +370,14 @@ class Player:
         if answer is None:
             return
         arrival = self.script.arrivals[one.recorded]
-        try:
-            whole = self.script.body(answer)
-        except RecordingError as missing:
-            self._tell("unreadable", one.lane, arrival, live=live, detail=str(missing))
-            return
-        changes = changes_of(self.script.profile, one.peer, one.method, whole, self._redact(body))
-        if changes:
-            self._tell("answer-differs", one.lane, arrival, live=live, changes=changes)
+        self._telling.answered(
+            answer, body, to=arrival, lane=one.lane, peer=one.peer, method=one.method, live=live
+        )
 
     def came(self, live: int, *, is_question: bool) -> None:
         """A message of a peer has passed; a question is on its way to the core."""
-        if self.delivering is None:
-            return
-        self._recorded_of[live] = self.delivering
-        if is_question:
-            self._questions[live] = self.delivering
-            self._live_of[self.delivering] = live
-
-    def passed_on(self, live: int, parent: int | None, method: str) -> None:
-        """The gateway asks the core what an answer of a peer has asked for."""
-        recorded = self._recorded_of.get(parent) if parent is not None else None
-        for seq in self.script.passed_on.get(recorded, ()) if recorded is not None else ():
-            if seq not in self._live_of and self.script.is_question(seq, method):
-                self._questions[live] = seq
-                self._live_of[seq] = live
-                return
+        if self.delivering is not None:
+            self.asking.came(live, self.delivering, is_question=is_question)
 
     def goes_on(self, live: int, parent: int | None) -> bool:
         """The core comes back with answers, after `parent` had given it questions.

@@ -164,18 +164,18 @@ class PlayerTap:
             return
         if kind == "request":
             if way == ">core":
-                player.passed_on(seq, parent, method)
+                player.asking.passed_on(seq, parent, method)
                 return
             if not (way == "core>" and player.goes_on(seq, parent)):
                 self._asked(seq, way, body, peer, method, name, lane, parent, op)
         elif way == ">peer" and kind in ("response", "error"):
             # Of a modern core, the answer is a part of the request with which it comes back.
-            player.replied(re, body)
+            player.asking.replied(re, body)
         elif way == "core>":
             if method == "notifications/cancelled" or kind == "close":
                 player.cancelled(re)
             elif kind in ("response", "error"):
-                player.replied(re, body)
+                player.asking.replied(re, body)
         elif way == ">core" and (kind in ("response", "error") or method == ACKNOWLEDGED):
             player.given(re, seq, kind, asks=bool(peer))
         else:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.protocol.errors import Fault, error_object
+from gateway.replay.comparing import changes_of
 from gateway.replay.recollection import Recollection
 from recordings.difference import Change, differences, under
 from recordings.divergence import Divergence, DivergenceClass, Given, Near
@@ -75,6 +76,23 @@ class Telling:
             changes=changes,
             last_given=self.last_given(wanted.lane),
         )
+
+    def answered(
+        self, answer: int, body: bytes, *, to: Arrival, lane: str, peer: str, method: str, live: int
+    ) -> None:
+        """An answer is there, by the live frame `live`, where one was recorded: how it differs is told, if it does.
+
+        `body` is the whole message, and `to` what is told to be another one.
+        """
+        script = self._known.script
+        try:
+            whole = script.body(answer)
+        except RecordingError as missing:
+            self.tell("unreadable", lane, to, live=live, method=method, detail=str(missing))
+            return
+        changes = changes_of(script.profile, peer, method, whole, self._redact(body))
+        if changes:
+            self.tell("answer-differs", lane, to, live=live, method=method, changes=changes)
 
     def _without_secrets(self, name: str) -> str:
         """A live name as it would be recorded: an address may hold a password."""

@@ -258,7 +258,7 @@ def test_other_answers_to_a_question_are_told_by_their_differences() -> None:
     stage.asks(lane="a")
     assert stage.given == [question]
     live = stage.player.live_of(question)
-    stage.player.replied(
+    stage.player.asking.replied(
         live, msgspec.json.encode({"id": 1, "result": {"action": "accept", "content": {"n": 2}}})
     )
     assert stage.given == [answer]
@@ -276,7 +276,7 @@ def test_the_same_answer_goes_unmentioned() -> None:
     stage = Stage(tape)
     stage.asks(lane="a")
     assert stage.given
-    stage.player.replied(
+    stage.player.asking.replied(
         stage.player.live_of(question), msgspec.json.encode({"id": 9, "result": {"roots": []}})
     )
     assert stage.given
@@ -301,10 +301,10 @@ def test_a_reply_to_a_question_that_an_answer_holds_is_awaited_like_any_other() 
     stage.player.came(came, is_question=False)
     stage.player.delivered(act.delivery)
     question = stage.number()
-    stage.player.passed_on(question, came, "roots/list")
+    stage.player.asking.passed_on(question, came, "roots/list")
     stage.asks("next")
     assert stage.given == []
-    stage.player.replied(question, msgspec.json.encode({"id": 1, "result": {"roots": []}}))
+    stage.player.asking.replied(question, msgspec.json.encode({"id": 1, "result": {"roots": []}}))
     assert stage.given == [then]
     assert stage.report.verdict == "same"
 
