@@ -260,6 +260,8 @@ async def serve(
         gateway.world.recordings.need()
     except (AcceptedError, ConfigError, RecordingError) as fault:
         tell(f"error: {fault}")
+        if isinstance(fault, AcceptedError):
+            tell(f"hint: {fault.hint}")
         return 3
     try:
         await gateway.start()

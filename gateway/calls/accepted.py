@@ -59,6 +59,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 class AcceptedError(ValueError):
     """A lock file that cannot be read."""
 
+    hint = "Restore it from version control, or delete it and accept the tools anew"
+
 
 def fingerprint(definition: Mapping[str, Any]) -> str:
     """Return the sha256 hex of a definition's canonical JSON, without what no model is shown.

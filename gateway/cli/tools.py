@@ -88,8 +88,7 @@ def accepted_of(config: Config) -> Accepted:
     try:
         return read_accepted(config)
     except AcceptedError as error:
-        hint = "Restore it from version control, or delete it and accept the tools anew"
-        raise CliError(str(error), hint=hint, code=BAD_INPUT) from error
+        raise CliError(str(error), hint=error.hint, code=BAD_INPUT) from error
 
 
 def offered(config: Config, only: Sequence[str] | None) -> list[PeerReport]:
