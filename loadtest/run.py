@@ -45,6 +45,7 @@ from loadtest.crowd.place import (
     token_of,
     toml_of,
     transport_of,
+    unreached,
 )
 from loadtest.crowd.plan import PlanError
 from loadtest.crowd.results import BEGUN, FILES
@@ -201,9 +202,8 @@ def reach(url: str) -> None:
     try:
         socket.create_connection((place.hostname, port_of(place)), timeout=REACH_S).close()
     except OSError as fault:
-        why = fault.strerror or str(fault)
         raise PlaceError(
-            f"no gateway answers at {url}: {why}",
+            unreached(url, fault),
             "start one (`tieline run tieline.toml`), or leave --url out and one is started for the test",
         ) from None
 

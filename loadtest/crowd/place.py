@@ -7,6 +7,7 @@ users' business.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -90,6 +91,15 @@ def address_of(url: str) -> SplitResult:
 def port_of(place: SplitResult) -> int:
     """The port of an address, or the usual one."""
     return place.port or (443 if place.scheme in ("wss", "https") else 80)
+
+
+def unreached(url: str, fault: Exception) -> str:
+    """Why there is no connection to a gateway, in words: it may be for want of descriptors on our side."""
+    if isinstance(fault, OSError) and fault.errno in (errno.EMFILE, errno.ENFILE):
+        what = f"the load generator may open no further connection ({fault.strerror})"
+        return f"{what}: raise `ulimit -n`, or take more --workers"
+    why = fault.strerror if isinstance(fault, OSError) else ""
+    return f"no gateway answers at {url}: {why or fault}"
 
 
 def token_of(path: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ from websockets.uri import parse_uri
 
 from gateway.protocol import jsonrpc
 from loadtest.crowd.green import Box, Late, Process, Socket, connect, spawn, start
-from loadtest.crowd.place import port_of
+from loadtest.crowd.place import port_of, unreached
 from transports.base import Id
 
 READ_BYTES = 65536
@@ -180,7 +180,7 @@ class WebSocketClient(_Paired):
         try:
             self._socket = connect(place.hostname or "127.0.0.1", port_of(place), CONNECT_S, is_tls=is_tls)
         except OSError as fault:
-            raise Gone(f"no gateway answers at {self._url}: {fault.strerror or fault}") from None
+            raise Gone(unreached(self._url, fault)) from None
         request = self._wire.connect()
         for name, value in self._headers.items():
             request.headers[name] = value
@@ -332,7 +332,7 @@ class HttpClient:
         try:
             return self._http.request("POST", self._path, body=body, headers=headers)
         except (OSError, HTTPParseError) as fault:
-            raise Gone(f"no gateway answers at {self._url}: {fault}") from None
+            raise Gone(unreached(self._url, fault)) from None
 
     @contextlib.contextmanager
     def _reading(self, response: Any) -> Any:

@@ -224,6 +224,37 @@ def test_locust_by_itself_says_what_is_wrong_before_there_are_users(
     assert why in done.stderr
 
 
+@pytest.mark.parametrize("transport", ["ws", "http"])
+def test_more_agents_than_there_may_be_connections_are_told_what_to_do(
+    tmp_path: Path, transport: str
+) -> None:
+    words = [
+        *RUN,
+        "--count",
+        "120",
+        "--seconds",
+        "2",
+        "--transport",
+        transport,
+        *LOOSE,
+        "--out",
+        str(tmp_path),
+    ]
+    limited = (
+        "import os, resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "os.execv(sys.executable, sys.argv[1:])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", limited, *words],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "the load generator may open no further connection" in done.stdout
+    assert "raise `ulimit -n`, or take more --workers" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
 def test_a_gateway_that_ends_in_the_middle_ends_the_run(tmp_path: Path) -> None:
     with going("--seconds", "600", out=tmp_path) as (process, lines):
         [gateway] = [
