@@ -68,7 +68,7 @@ class Playing:
         self.is_unrecorded = False
         self.faults: Faults | None = None
         """What is put into the replay, where anything is."""
-        self.peers = ScriptedPeers(player, loop.call_soon, said=self.sent, news=self.wake)
+        self.peers = ScriptedPeers(lambda: self.player, loop.call_soon, said=self.sent, news=self.wake)
         self._stuck: list[Act] = []
         """What cannot be done yet: its peer is not there."""
         self._is_due = False

@@ -69,15 +69,16 @@ class ScriptedPeers:
 
     def __init__(
         self,
-        player: Player,
+        player: Callable[[], Player],
         soon: Callable[..., object],
         *,
         said: Callable[[ScriptedLink, bytes], None],
         news: Callable[[], None],
     ) -> None:
-        """`soon` has something called once whoever calls has returned; `said` is called with what the exchange sends
+        """`player` is asked each time, since which recording is played shows only once the core has said something;
+        `soon` has something called once whoever calls has returned; `said` is called with what the exchange sends
         to a peer, and `news` when one has come."""
-        self._player = player
+        self._player_now = player
         self._soon = soon
         self._said = said
         self._news = news
@@ -87,6 +88,10 @@ class ScriptedPeers:
         """Peers and recorded lives that have begun."""
         self.sent: dict[int, tuple[ScriptedLink, Id]] = {}
         """Live number of a request to the link and the wire id under which it was sent."""
+
+    @property
+    def _player(self) -> Player:
+        return self._player_now()
 
     def connect(self, peer: Peer) -> None:
         """A peer is wanted: it comes, or cannot be reached, as recorded."""
