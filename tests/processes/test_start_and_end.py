@@ -45,7 +45,7 @@ def test_a_port_that_is_taken_is_told_with_file_key_and_what_to_do(kind: str, tm
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
         f"tieline: error: {tmp_path / 'tieline.toml'}: `listen.{kind}.port` is {port}, where another program "
-        "listens already: choose another, or 0 for any\n"
+        "listens already: choose another, or 0 for any; `tieline status` shows the gateways that run\n"
     )
     assert not ready.exists(), "the ready file of an earlier gateway was left"
 
