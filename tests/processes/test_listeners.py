@@ -254,7 +254,7 @@ def refused(tmp_path: Path, **sections: Any) -> str:
             {"host": "0.0.0.0", "insecure_loopback": True, "tls": {"cert": "c.pem", "key": "k.pem"}},
             ".insecure_loopback` is for loopback only, and `host` is `0.0.0.0`",
         ),
-        ({"tls": {"cert": "none.pem", "key": "none.pem"}}, "none.pem` cannot be used"),
+        ({"tls": {"cert": "none.pem", "key": "none.pem"}}, "none.pem`, which `tls` names, cannot be read"),
         ({"tls": {"cert": "tieline.toml", "key": "tieline.toml"}}, "tieline.toml` cannot be used"),
         ({"token_file": "tieline.toml"}, "can be read by others; run `chmod 600"),
     ],
