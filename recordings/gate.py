@@ -325,6 +325,8 @@ class _Threads:
         """The last delivery of each peer."""
         self._knots: dict[tuple[str, str], list[tuple[int, int]]] = {}
         """By peer and lane: (arrival, the knot of it and all before it)."""
+        self._replied: dict[str, int] = {}
+        """By peer: the knot of the core's answers to its questions."""
         self._listening: int | None = None
         """The knot of the listenings of the core, which hear of whatever a peer says to nobody."""
         self._of_peer: dict[str, int] = {}
@@ -337,6 +339,10 @@ class _Threads:
         if arrival.kind == "answer" and arrival.re is not None and script.is_known(arrival.re):
             question, _ = script.question(arrival.re)
             self._answers.setdefault((question.peer, question.cause), []).append(arrival.seq)
+            replied = self._replied.get(question.peer)
+            self._replied[question.peer] = (
+                arrival.seq if replied is None else self._knot([arrival.seq, replied])
+            )
             if question.cause is None and arrival.lane:
                 # It is on the stream of no request: whatever its peer says next may follow from it.
                 self._add(question.peer, arrival)
@@ -393,7 +399,8 @@ class _Threads:
                 found.append(self._taken_back[delivery.cause])
         if self._is_to_nobody(delivery):
             # Its channel is all that the peer has heard and said.
-            found += (known[delivery.peer] for known in (self._latest, self._said) if delivery.peer in known)
+            channel = (self._latest, self._said, self._replied) if within_lane else (self._latest, self._said)
+            found += (known[delivery.peer] for known in channel if delivery.peer in known)
             if within_lane and self._listening is not None:
                 found.append(self._listening)
         if stream in self._streams:

@@ -127,6 +127,8 @@ class Script:
         self._dropped: dict[int, int] = {}
         self._legs: dict[int, list[int]] = {}
         """Requests that the gateway made in the course of one of the core's."""
+        self._listens: dict[int, list[int]] = {}
+        """Listenings that the gateway began at peers for one of the core."""
         self._made_for: dict[int, list[int]] = {}
         """Requests that the gateway made by itself, by the one of the core that they were made for."""
         for row in source.rows():
@@ -155,7 +157,7 @@ class Script:
     def course_of(self, request: int) -> Iterator[int]:
         """The deliveries that would not be without a request: its own, and those of what was asked in its course."""
         yield from self.caused_by(request)
-        for own in (*self.made_for(request), *self.legs_of(request)):
+        for own in (*self.made_for(request), *self.legs_of(request), *self._listens.get(request, ())):
             yield from self.course_of(own)
 
     def cancel_of(self, request: int) -> int | None:
@@ -215,6 +217,8 @@ class Script:
             about = self.arrivals.get(frame.parent) if frame.parent is not None else None
             is_hook = frame.method == EVENT_HOOK and about is not None and not about.is_loose
             self._arrive(frame, "request", is_own=True, is_hook=is_hook)
+            if frame.method == LISTEN and frame.op is not None:
+                self._listens.setdefault(frame.op, []).append(frame.seq)
             if frame.parent in self.arrivals:
                 self._made_for.setdefault(frame.parent, []).append(frame.seq)
             made_by = self.deliveries.get(frame.parent) if frame.parent is not None else None

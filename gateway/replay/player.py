@@ -54,6 +54,8 @@ class Asked(msgspec.Struct, eq=False):
     is_own: bool = False
     refused: bool = False
     is_taken_back: bool = False
+    is_unsaid: bool = False
+    """Whether it asks an extension about a request that the core left before the extension was there."""
     is_answered: bool = False
     """Whether the gateway itself has answered it, or has said that it listens."""
     listens: bytes = b""
@@ -191,7 +193,8 @@ class Player:
             one.instead = self._choose(one)
             # What the gateway asks by itself depends on the era of its core, and what is asked live is no fault: only
             # the others are told of, and what an extension was not asked about a recorded request.
-            is_leg = is_leg or (method == EVENT_HOOK and self._is_recorded(parent))
+            one.is_unsaid = method == EVENT_HOOK and self._was_left(parent)
+            is_leg = is_leg or (method == EVENT_HOOK and self._is_recorded(parent) and not one.is_unsaid)
             if is_leg or not (one.is_own or method in UNTOLD or one.instead == "live"):
                 self.divergences.append(one.miss)
             return one
@@ -200,6 +203,13 @@ class Player:
 
     def _is_recorded(self, live: int | None) -> bool:
         return live is not None and self.recorded_of(live) is not None
+
+    def _was_left(self, live: int | None) -> bool:
+        """Whether a live request is a recorded one that was taken back, with no answer of anybody before that."""
+        seq = self.recorded_of(live) if live is not None else None
+        if seq is None or seq in self.script.given_here or seq in self.script.refusals:
+            return False
+        return self.script.is_taken_back(seq) and not self.script.arrivals[seq].answered
 
     def line_of(self, peer: str, method: str, name: str, params: bytes) -> Line | None:
         """The recorded requests that a live one of the core, without a lane, is one after the other, as they come.
@@ -440,6 +450,8 @@ class Player:
             is_answered = answer is not None and answer < end.seq
             is_there = (
                 script.arrivals[seq].peer == end.peer
+                # Where extensions are asked about it, it may have waited for them.
+                and not any(script.arrivals[own].is_hook for own in script.made_for(seq))
                 and (answer is None or answer > end.seq)
                 and (cancel is None or cancel > end.seq)
                 and seq not in self._answered
@@ -455,6 +467,9 @@ class Player:
         elif one is not None and one.listens:
             # How often it listens depends on when it learns what: who waits for that is not kept waiting.
             self._acts.append(Act(listening=one))
+        elif one is not None and one.is_unsaid:
+            # Nobody decided about that when it was recorded.
+            pass
         elif one is not None and one.miss is not None and one.is_own and self._finds_no_owner(one.method):
             # The gateway would answer by what it learns from that, and had nothing to go by when it was recorded.
             self._unsaid.append(one)

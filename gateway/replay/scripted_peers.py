@@ -279,9 +279,12 @@ class ScriptedPeers:
         """Whether something is under way that was done, or had come to a peer, before it went."""
         if self._owes(peer, end):
             return True
-        peers = (peer, *(link.peer for link in self._links.get(peer.name, ())))
-        here = {call.seq for each in peers for call in (*each.pending.values(), *each.waiting)}
-        return any(live not in here for live in self._player.open_before(end))
+        awaited = list(self._player.open_before(end))
+        if not awaited:
+            return False
+        holders = (holder for session in peer.sessions for holder in session.seats[peer.name].holders)
+        here = {call.seq for holder in holders for call in (*holder.pending.values(), *holder.waiting)}
+        return any(live not in here for live in awaited)
 
     def _owes(self, peer: Peer, end: Delivery) -> bool:
         """Whether a peer has something to answer that it had answered before it went, or to say that it listens."""

@@ -206,3 +206,22 @@ def test_a_question_about_a_recorded_call_that_no_extension_was_asked_is_a_diver
     report = Reenactment(scene, "lockstep", seed=0, in_order=True).run()
     [told] = report.divergences
     assert (told.cls, told.method, told.name) == ("extra", "pi/event_hook", "tool_call")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_an_extension_that_was_gone_is_not_asked_about_a_call_that_its_core_left_meanwhile(
+    era: mcp.Era,
+) -> None:
+    """In a replay it is back at once; what it is asked then has no recorded answer, and is no divergence."""
+    scene = hooked(("dies", 0, 0), ("call", 0, 0), era=era)
+    assert not decided(scene.frames)
+    for seed in range(8):
+        assert_replayed_in_order(scene, seed)
+
+
+@pytest.mark.parametrize("lanes", [0, 1])
+def test_a_server_goes_again_while_an_extension_is_asked_about_its_call(lanes: int) -> None:
+    scene = of_two(("call", 0, 1), ("dies", 1, 0), ("hook", 0, 0), ("ping", 0, 0), lanes=lanes)
+    assert [frame.peer for frame in scene.frames if frame.kind == "close" and frame.peer] == ["p1"]
+    for seed in range(8):
+        assert_replayed_in_order(scene, seed)

@@ -186,3 +186,16 @@ def test_who_listened_when_a_change_came_hears_of_it_again() -> None:
 def test_a_listening_ends_again_after_what_was_told_under_it() -> None:
     steps: tuple[Step, ...] = (("list", 0, 0), ("listen", 0, 0), ("updated", 0, 0), ("orphan", 0, 4))
     assert_always_replayed(*steps, peers=(MODERN_PEER,))
+
+
+def test_what_is_said_after_an_answer_of_the_core_comes_after_it_again() -> None:
+    """A peer takes back a question that was answered by then: the core hears nothing of that."""
+    steps: tuple[Step, ...] = (("call", 0, 0), ("ask", 0, 0), ("reply", 0, 0), ("take back", 0, 0))
+    assert_always_replayed(*steps, era="legacy", lanes=1)
+
+
+def test_a_core_that_leaves_a_listening_sooner_is_told_first_what_it_was_told_before() -> None:
+    steps: tuple[Step, ...] = (("listen", 0, 0), ("updated", 0, 0), ("cancel", 0, 0))
+    for seed in range(24):
+        plan = Plan("modern", False, (MODERN_PEER, LEGACY_PEER), 1, 1, True, steps)
+        assert_replayed(plan, seed)
