@@ -42,8 +42,18 @@ class Unsynced(msgspec.Struct, frozen=True, gc=False):
     def close(self) -> None:
         """Let go of its descriptor."""
         if self.fd >= 0:
-            os.close(self.fd)
-            _room.release()
+            try:
+                os.close(self.fd)
+            finally:
+                # It is gone, whatever is said of what was written.
+                _room.release()
+
+
+def _close_all(written: Sequence[Unsynced]) -> None:
+    """Let go of all, also where that of one of them fails; raises what was wrong."""
+    with contextlib.ExitStack() as each_one:
+        for each in written:
+            each_one.callback(each.close)
 
 
 class Blobs:
@@ -103,8 +113,7 @@ class Blobs:
         """Close what stays open, to be opened again when it is synced, and say whether there was anything."""
         held = [each for each in self._unsynced if each.fd >= 0]
         self._unsynced = [Unsynced(each.name) for each in self._unsynced]
-        for each in held:
-            each.close()
+        _close_all(held)
         return bool(held)
 
     def take_unsynced(self) -> Sequence[Unsynced]:
@@ -122,8 +131,7 @@ class Blobs:
             for each in written:
                 self._with(each, os.fsync)
         finally:
-            for each in written:
-                each.close()
+            _close_all(written)
         for shelf in {each.name.rpartition("/")[0] for each in written}:
             self._with(Unsynced(shelf), os.fsync)
         if written:
@@ -131,8 +139,7 @@ class Blobs:
 
     def close(self) -> None:
         """Let go of files that are not to be synced."""
-        for each in self.take_unsynced():
-            each.close()
+        _close_all(self.take_unsynced())
 
     def _with(self, written: Unsynced, do: Callable[[int], None]) -> None:
         if written.fd >= 0:

@@ -115,6 +115,34 @@ def test_no_file_stays_open_where_it_is_never_synced(
     assert left(room) == ROOM
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors")
+@pytest.mark.parametrize("how", ["sync", "close"])
+def test_no_file_stays_open_where_the_closing_of_one_fails(
+    how: str, tmp_path: Path, room: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a file system over a network says so late that something was not written."""
+    close = os.close
+    failing: list[int] = []
+
+    def fails_once(fd: int) -> None:
+        close(fd)
+        if not failing:
+            failing.append(fd)
+            raise OSError(5, "Input/output error")
+
+    with directory(tmp_path) as fd:
+        blobs = Blobs(fd, os.write, stay_open=True)
+        for body in BODIES[:ROOM]:
+            blobs.put(digest_of(body), body)
+        assert left(room) == 0
+        monkeypatch.setattr(os, "close", fails_once)
+        with pytest.raises(OSError, match="Input/output error"):
+            blobs.sync(blobs.take_unsynced()) if how == "sync" else blobs.close()
+        monkeypatch.undo()
+        assert left(room) == ROOM
+    assert descriptors(tmp_path) == 0
+
+
 class FewDescriptors:
     """As many descriptors for bodies as are said, whatever else is open."""
 
