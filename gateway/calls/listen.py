@@ -7,7 +7,7 @@ legacy cores have subscribed to is in `subscribe`, which hears of every change a
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -94,12 +94,15 @@ class Listen:
         uris = wishes.pop("resourceSubscriptions", None)
         self.honoured.update(wishes)
         if isinstance(uris, list) and uris:
-            told: list[Any] = self.honoured.get("resourceSubscriptions", []) + uris
-            wanted = self.wanted.uris or []
-            # Two peers may tell of one resource, and either of them may say so first.
-            told = [uri for number, uri in enumerate(told) if uri not in told[:number]]
-            told.sort(key=lambda uri: wanted.index(uri) if uri in wanted else len(wanted))
-            self.honoured["resourceSubscriptions"] = told
+            told: list[Any] = self.honoured.get("resourceSubscriptions", [])
+            # Two peers may tell of one resource, and either of them may say so first. What is no text names none.
+            once: dict[str, None] = dict.fromkeys(
+                uri for uri in (*told, *cast("list[Any]", uris)) if isinstance(uri, str)
+            )
+            wanted = {uri: number for number, uri in enumerate(dict.fromkeys(self.wanted.uris or ()))}
+            self.honoured["resourceSubscriptions"] = sorted(
+                once, key=lambda uri: wanted.get(uri, len(wanted))
+            )
 
 
 class Listens:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from gateway.calls.listen import Filter, Listen
 from gateway.config.peer import PeerConfig
 from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Message, Service
@@ -63,6 +65,45 @@ def test_a_resource_that_two_peers_will_tell_of_is_acknowledged_once_in_the_orde
         service.acknowledge(service.wire, listening)
 
     assert core.gets(ACKNOWLEDGED)["params"]["notifications"] == {"resourceSubscriptions": ["file:///x", URI]}
+
+
+def test_what_a_peer_says_it_will_tell_of_is_each_resource_once_and_nothing_but_resources() -> None:
+    a, b = Service("modern"), Service("modern")
+    a.acknowledges = b.acknowledges = False
+    core = Desk({"a": a, "b": b}).core("modern")
+    listens(core, wanted={"resourceSubscriptions": ["file:///z", URI, "file:///z"]})
+    says: list[tuple[Service, list[Any]]] = [
+        (a, ["file:///other", {}, ["x"], 7, URI, URI]),
+        (b, [URI, "file:///z"]),
+    ]
+    for service, told in says:
+        listening = service.gets(LISTEN)
+        listening["params"]["notifications"]["resourceSubscriptions"] = told
+        service.acknowledge(service.wire, listening)
+
+    acknowledged = core.gets(ACKNOWLEDGED)["params"]["notifications"]
+    assert acknowledged == {"resourceSubscriptions": ["file:///z", URI, "file:///other"]}
+
+
+def test_a_peer_cannot_keep_the_gateway_busy_by_how_many_resources_it_says_it_will_tell_of() -> None:
+    compared = 0
+
+    class Counted(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    listen = Listen(
+        MagicMock(), "sub", Filter(uris=[Counted(f"file:///{number}") for number in range(500)]), MagicMock()
+    )
+    for _ in range(2):
+        listen.honour({"resourceSubscriptions": [Counted(f"file:///{number}") for number in range(500)]})
+
+    assert listen.honoured["resourceSubscriptions"] == listen.wanted.uris
+    assert compared < 10_000
 
 
 def test_a_change_that_comes_before_its_acknowledgement_waits_for_it() -> None:
