@@ -450,14 +450,23 @@ class Player:
             is_answered = answer is not None and answer < end.seq
             is_there = (
                 script.arrivals[seq].peer == end.peer
-                # Where extensions are asked about it, it may have waited for them.
-                and not any(script.arrivals[own].is_hook for own in script.made_for(seq))
+                and not self._was_held(seq, end)
                 and (answer is None or answer > end.seq)
                 and (cancel is None or cancel > end.seq)
                 and seq not in self._answered
             )
             if is_answered or is_there:
                 yield one.live
+
+    def _was_held(self, request: int, end: Delivery) -> bool:
+        """Whether an extension had been asked about a request before a peer went, and had not answered by then."""
+        script = self.script
+        return any(
+            script.arrivals[own].is_hook
+            and own < end.seq
+            and not any(one < end.seq for one in script.caused_by(own))
+            for own in script.made_for(request)
+        )
 
     def dispatched(self, live: int) -> None:
         """A live request has come to its peer; one without a recorded answer is told so."""

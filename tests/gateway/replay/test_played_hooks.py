@@ -225,3 +225,14 @@ def test_a_server_goes_again_while_an_extension_is_asked_about_its_call(lanes: i
     assert [frame.peer for frame in scene.frames if frame.kind == "close" and frame.peer] == ["p1"]
     for seed in range(8):
         assert_replayed_in_order(scene, seed)
+
+
+def test_an_extension_goes_again_only_once_the_call_is_there_that_another_one_has_let_pass() -> None:
+    steps: tuple[Step, ...] = (("call", 0, 5), ("hook", 0, 0), ("updated", 5, 0), ("dies", 7, 0))
+    peer = ("legacy", False, False)
+    plan = Plan("legacy", False, (peer, peer, peer), 1, lanes=1, greets=True, steps=steps)
+    hooks = (("tool_call", "tool_result"), ("tool_result",))
+    scene = HookedActing(HookedPlan(PiPlan(plan, (True, False, True)), hooks)).play()
+    assert [frame.peer for frame in scene.frames if frame.kind == "lost"] == ["p2"]
+    for seed in (*range(16), 208):
+        assert_replayed_in_order(scene, seed)
