@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import select
+import weakref
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeAlias
 
@@ -142,6 +144,71 @@ def test_what_is_removed_is_not_called_any_more_and_may_be_removed_twice(
     play(main())
 
 
+@pytest.mark.usefixtures("way")
+def test_what_was_removed_beside_others_may_be_watched_again(
+    play: Play, pipes: list[tuple[int, int]]
+) -> None:
+    async def main() -> None:
+        watch = Watch(asyncio.get_running_loop())
+        heard: list[bytes] = []
+        (reader, writer), (other, _), _ = pipes
+        watch.add(other, Each(lambda: None))
+        for _ in range(2):
+            watch.add(reader, Each(lambda: heard.append(os.read(reader, 9))))
+            os.write(writer, b"x")
+            await _turns()
+            watch.remove(reader)
+        assert heard == [b"x", b"x"]
+        watch.remove(other)
+
+    play(main())
+
+
+@pytest.mark.usefixtures("way")
+def test_who_watches_what_is_watched_takes_the_others_place(play: Play, pipes: list[tuple[int, int]]) -> None:
+    async def main() -> None:
+        watch = Watch(asyncio.get_running_loop())
+        told: list[str] = []
+        reader, writer = pipes[0]
+        for name in ("first", "second"):
+            watch.add(reader, Each(lambda name=name: (told.append(name), watch.remove(reader))))
+        os.write(writer, b"x")
+        await _turns()
+        assert told == ["second"]
+
+    play(main())
+
+
+def test_what_is_watched_while_there_is_no_descriptor_to_spare_stays_with_the_loop_once_there_is_one(
+    play: Play, pipes: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ways at once would each look for the other's."""
+
+    async def main() -> None:
+        def none() -> None:
+            raise OSError(24, "too many open files")
+
+        watch = Watch(asyncio.get_running_loop())
+        before = len(os.listdir("/proc/self/fd"))
+        heard: list[bytes] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(select, "epoll", none)
+            watch.add(pipes[0][0], Each(lambda: heard.append(os.read(pipes[0][0], 9))))
+        watch.add(pipes[1][0], Each(lambda: heard.append(os.read(pipes[1][0], 9))))
+        os.write(pipes[0][1], b"first")
+        await _turns()
+        os.write(pipes[1][1], b"second")
+        await _turns()
+        assert heard == [b"first", b"second"]
+        watch.remove(pipes[0][0])
+        watch.remove(pipes[1][0])
+        watch.add(pipes[2][0], Each(lambda: None))
+        assert len(os.listdir("/proc/self/fd")) == before + 1
+        watch.remove(pipes[2][0])
+
+    play(main())
+
+
 def test_a_number_that_is_anothers_by_now_is_not_taken_for_what_was_ready(
     play: Play, pipes: list[tuple[int, int]]
 ) -> None:
@@ -216,3 +283,14 @@ def test_no_descriptor_is_held_once_nothing_is_watched(play: Play, pipes: list[t
         assert len(os.listdir("/proc/self/fd")) == before
 
     play(main())
+
+
+def test_a_loop_that_has_ended_is_held_by_no_watch_of_it() -> None:
+    loop = asyncio.new_event_loop()
+    watch_of(loop)
+    loop.close()
+    gone = weakref.ref(loop)
+    del loop
+    gc.collect()
+
+    assert gone() is None
