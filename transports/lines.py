@@ -97,7 +97,8 @@ class LineLink(LineOutput):
         self._held: list[Item] = []
         """A long message that is being looked at, and what came with it."""
         self._message: Callable[[bytes], None] | None = None
-        """What the receiver takes a message by: looked up once, since receivers are of several kinds."""
+        """What the receiver takes a message by: looked up once, since receivers are of several kinds. A receiver of
+        which that changes says `look_up`."""
         self._paused = False
         self._eof = False
         self._reset: OSError | None = None
@@ -118,6 +119,11 @@ class LineLink(LineOutput):
         if not self._paused:
             self._loop.add_reader(self._read_fd, self._on_readable)
         self._watch(self._read_fd)
+
+    def look_up(self) -> None:
+        """Look up anew what the receiver takes a message by: that is another one now."""
+        if self._receiver is not None:
+            self._message = self._receiver.message
 
     def cancel(self, request_id: Id) -> bool:
         """Never: a line transport cancels by a message."""

@@ -23,6 +23,7 @@ from gateway.runtime.spawning import spec_of
 from gateway.runtime.stderr import StderrLine
 from gateway.runtime.supervisor import Exit, PeerProcess, last_words
 from transports.base import Limits, Link, TransportError
+from transports.lines import LineLink
 from transports.stdio import connect_pipes
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Life:
         self.message = self.answered = self.answered_all = _nothing
         self.together = len
         self._peer = None
+        if isinstance(self.link, LineLink):
+            self.link.look_up()
 
     def stray(self, data: bytes, why: str, *, size: int) -> None:
         """Bytes that are no message."""

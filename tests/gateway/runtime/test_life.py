@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import Any, cast
 
@@ -12,6 +13,8 @@ import pytest
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
 from gateway.runtime.connection import Connection, Life
+from tests.transports.wire_kit import eventually
+from transports.stdio import connect_pipes
 
 
 class Heard:
@@ -45,6 +48,33 @@ def test_a_life_that_was_hung_up_is_not_taken_for_the_next_one() -> None:
     assert life.together([b"after", b"after"]) == 2
 
     assert peer.heard == [(b"before",)]
+
+
+def test_lines_of_a_life_that_was_hung_up_are_not_taken_for_those_of_the_next_one() -> None:
+    class Ending(Heard):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ended = asyncio.Event()
+
+        def closed(self, *_: object) -> None:
+            self.ended.set()
+
+    async def main() -> list[Any]:
+        peer = Ending()
+        life = Life(cast("Any", peer), cast("Any", peer))
+        read_fd, says = os.pipe()
+        hears, write_fd = os.pipe()
+        life.link = connect_pipes(life, read_fd=read_fd, write_fd=write_fd)
+        os.write(says, b'{"said":"before"}\n')
+        await eventually(lambda: peer.heard)
+        life.mute()
+        os.write(says, b'{"said":"after"}\n')
+        os.close(says)
+        await peer.ended.wait()
+        os.close(hears)
+        return peer.heard
+
+    assert asyncio.run(main()) == [(b'{"said":"before"}',)]
 
 
 def test_answers_to_hooks_are_passed_on_by_a_life_that_hears_them_alone() -> None:
