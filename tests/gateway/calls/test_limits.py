@@ -142,6 +142,20 @@ def test_a_core_that_does_not_read_holds_its_own_peers_back_and_nobody_elses() -
     assert not mine.link.is_paused
 
 
+def test_a_core_that_has_left_takes_none_of_the_room_that_the_others_of_its_session_have() -> None:
+    """Each request of stateless HTTP is a core: whoever stays would take the longer way for ever."""
+    desk = Desk(limits=LimitsConfig(max_in_flight_per_session=3))
+    desk.core("modern", ephemeral=True)
+    [session] = desk.exchange.sessions
+    assert (len(session.cores), session.room) == (1, 3)
+    for _ in range(5):
+        other = desk.core("modern", ephemeral=True)
+        assert (len(session.cores), session.room) == (2, 2)
+        other.leaves()
+
+    assert (len(session.cores), session.room) == (1, 3)
+
+
 def test_a_core_that_leaves_without_having_read_holds_nobody_back_any_more() -> None:
     desk = Desk()
     slow = desk.core("modern", ephemeral=True)

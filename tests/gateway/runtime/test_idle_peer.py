@@ -11,7 +11,7 @@ from gateway.calls.restart import RestartMachine
 from gateway.calls.seat import Queue, Seat
 from gateway.calls.wants import Wants
 from gateway.runtime.connection import Connection, Life
-from gateway.runtime.frame_words import Words
+from gateway.runtime.frame_words import LONGEST_WORD, MOST_WORDS, Words
 from gateway.runtime.stderr import StderrTap
 from gateway.runtime.supervisor import PeerProcess
 from gateway.runtime.tether import KeptTether
@@ -54,6 +54,19 @@ def test_words_of_frames_that_come_once_in_a_life_are_not_kept(alike: tuple[str,
     assert head == (b'"kind":"%b","peer":"files","way":"%b"' % (kind.encode(), way.encode()))
     assert words[alike] == (head, tail, is_harmless)
     assert other[1].replace(b"tools/call", method.encode()) == tail or not method
+
+
+def test_forms_of_calls_are_kept_of_so_many_tools_and_of_names_of_a_usual_length() -> None:
+    words = Words(lambda _: False)
+    long = "x" * (LONGEST_WORD + 1)
+
+    assert words.call("files", long) == words.call("files", long)
+    assert words.answer(long) == words.answer(long)
+    assert [len(each) for each in (words, words.forms, words.calls, words.answers)] == [0, 0, 0, 0]
+    for number in range(MOST_WORDS + 10):
+        words.call("files", f"tool{number}")
+        words.answer(f"peer{number}")
+    assert len(words.calls) + len(words.answers) == len(words.forms) == len(words) == MOST_WORDS
 
 
 def test_words_of_lists_are_kept_of_cores() -> None:

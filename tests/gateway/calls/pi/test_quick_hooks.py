@@ -11,7 +11,7 @@ from gateway.calls.pi.extension import Extension
 from gateway.calls.pi.to_mcp import hook_result
 from gateway.protocol import pi
 from gateway.protocol.errors import Fault
-from tests.gateway.calls.pi.kit import HOOKED, message, obj, running
+from tests.gateway.calls.pi.kit import HOOKED, message, new, obj, running
 from tests.gateway.calls.pi.test_extension import call
 
 RESULTS = [
@@ -85,6 +85,28 @@ def test_an_event_that_it_has_registered_no_hook_for_any_more_is_not_asked_about
 
     assert extension.at_once.ask(2, "tool_call", b"{}", b"") is None
     assert extension.at_once.ask(3, "turn_end", b"{}", b"") is not None
+
+
+def test_an_extension_is_asked_at_once_from_its_start_to_its_shutdown() -> None:
+    extension = new()
+    extension.received(message("register", HOOKED), 1)
+    assert extension.at_once.ask(1, "tool_call", b"{}", b"") is None, "it has not been started"
+    extension.start()
+    assert extension.at_once.ask(2, "tool_call", b"{}", b"") is not None
+    extension.shut_down(2)
+    assert extension.at_once.ask(3, "tool_call", b"{}", b"") is None
+    assert [question.by for question in extension.questions.open.values()] == [2]
+
+
+def test_a_question_that_is_longer_than_a_message_may_be_is_not_put_at_once_and_takes_no_number() -> None:
+    extension = running(most_bytes=4000)
+    line = extension.at_once.ask(1, "tool_call", b"{}", b"")
+    assert line is not None
+    fits = b"{" + b" " * (4000 - len(line)) + b"}"
+    assert len(extension.at_once.ask(2, "tool_call", fits, b"") or b"") == 4000
+    assert extension.at_once.ask(3, "tool_call", fits[:-1] + b" }", b"") is None
+    assert extension.questions.last == 2
+    assert [question.by for question in extension.questions.open.values()] == [1, 2]
 
 
 def test_questions_that_were_put_at_once_end_among_the_others_in_the_order_of_all() -> None:
