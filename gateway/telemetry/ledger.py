@@ -58,10 +58,14 @@ class Ledger:
         self._source = Source(component="runtime", host=writer.host, pid=writer.pid)
         self._host_calls: dict[int, Operation] = {}
         """Those that have not ended, by their frames: decisions about them name the same ids."""
+        self._nobodys: set[int] = set()
+        """The frames of open requests of which it is not known yet whose they are."""
 
     def started(self, operation: Operation) -> None:
         """A request has come, or is about to be sent."""
         if not _is_told(operation):
+            if operation.side == "server":
+                self._nobodys.add(operation.seq)
             return
         if operation.host_call is not None:
             self._host_calls[operation.seq] = operation
@@ -75,6 +79,11 @@ class Ledger:
 
     def ended(self, operation: Operation) -> None:
         """It has its answer, or will have none."""
+        if operation.seq in self._nobodys and operation.side == "server":
+            self._nobodys.remove(operation.seq)
+            # Its answer has said whose it was.
+            self.started(operation)
+            self._nobodys.discard(operation.seq)
         if not _is_told(operation) or operation.end is None:
             return
         self._host_calls.pop(operation.seq, None)

@@ -208,6 +208,7 @@ class Tracker:
     def _cancelled(self, facts: Facts) -> None:
         operation = self.kept.going(facts.re)
         if operation is not None:
+            _belongs(operation, facts.peer)
             self._close(operation, facts, "cancelled")
 
     def finish(self, at: int | None = None) -> None:
@@ -288,6 +289,7 @@ class Tracker:
         if operation.method == "initialize" and facts.version:
             self._versions[operation.other] = operation.version = facts.version
         if facts.way == "peer>" and operation.side == "server":
+            _belongs(operation, facts.peer)
             # A request of the core's that was passed on as it is: the client's part has ended.
             self._passed(operation, facts, _error_of(facts))
             self._go_on(operation, facts)
@@ -319,8 +321,10 @@ class Tracker:
         error = "timeout" if facts.kind == "timeout" else "lost"
         if operation.side == "client":
             self._close(operation, facts, error)
-        elif facts.peer not in self._starting:
-            self._passed(operation, facts, error)
+        else:
+            _belongs(operation, facts.peer)
+            if facts.peer not in self._starting:
+                self._passed(operation, facts, error)
 
     def _passed(self, operation: Operation, facts: Facts, error: str) -> None:
         if facts.peer and self._has_parts:
@@ -375,6 +379,12 @@ class Tracker:
         operation.code = facts.code
         operation.error = error
         operation.fault, operation.reason = facts.fault, facts.reason
+
+
+def _belongs(operation: Operation, peer: str) -> None:
+    """Note whose a request of the core is that came before anybody knew: its own frame does not say so."""
+    if operation.side == "server" and not operation.other and not operation.peer:
+        operation.peer = peer
 
 
 def _is_aside(operation: Operation, above: Operation) -> bool:

@@ -50,6 +50,38 @@ def test_a_tool_call_leaves_its_start_and_its_end() -> None:
     }
 
 
+@pytest.mark.parametrize("end", ["answer", "refusal", "timeout", "lost", "cancel"])
+def test_a_call_that_came_before_it_was_known_whose_it_is_is_told_once_that_is(end: str) -> None:
+    session = Session()
+    call = session.calls(peer="")
+    if end == "answer":
+        session.answers("peer>", call, {"content": []}, peer="db")
+    elif end == "refusal":
+        session.refuses("peer>", call, -32602, peer="db")
+    elif end == "cancel":
+        more: dict[str, Any] = {"method": "notifications/cancelled", "re": call, "peer": "db"}
+        session.frame("notification", "core>", {"params": {}}, **more)
+    else:
+        session.frame(end, "inside", peer="db", re=call)
+        session.refuses(">core", call, flags=("synthetic",))
+    told = lines_of(session)
+
+    assert [(entry["event"], entry["correlation"]["extension_id"]) for entry in told] == [
+        ("tool_call.start", "db"),
+        ("tool_call.end", "db"),
+    ]
+    assert told[0]["ts"] == "2026-02-03T03:01:02.001Z"
+    assert told[0]["data"]["params_hash"]
+
+
+def test_a_call_that_nobody_was_found_for_is_no_extensions() -> None:
+    session = Session()
+    call = session.calls(peer="")
+    session.refuses(">core", call, -32602, flags=("synthetic",))
+
+    assert lines_of(session) == []
+
+
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
     [
