@@ -21,6 +21,7 @@ def driven(recording: Recording, *, progress: Callable[[int], None] | None = Non
     header = recording.header
     config, transparent = config_of(header.settings, list(header.peers))
     drive = Drive(config, header, body=recording.body, transparent=transparent)
+    drive.pairing.is_cut = recording.state != "sealed"
     pairing = drive.run(recording, progress=progress)
     path = str(recording.path)
     return Report(

@@ -44,6 +44,8 @@ class Pairing:
         self._renames: list[tuple[bytes, bytes]] = []
         """Handles: recorded and live."""
         self._last = -1
+        self.is_cut = False
+        """Whether the recording breaks off: the session went on behind its last frame."""
         self.feeding: int | None = None
         """The recorded frame that is being fed; None while the exchange acts by itself."""
         self.divergences: list[Divergence] = []
@@ -111,6 +113,9 @@ class Pairing:
                 waiting.remove(seq)
         elif self._open[key]:
             seq = self._open[key].popleft()
+        elif self.is_cut and self._last == next(reversed(self._expected), None):
+            # What followed is not recorded: the gateway was killed before it was.
+            return
         else:
             self._tell("extra", live, None, f"the replay says `{_what(live)}`, which the recording does not")
             return

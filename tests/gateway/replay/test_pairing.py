@@ -67,6 +67,21 @@ def test_a_frame_that_did_not_come_is_missing_and_one_more_is_extra() -> None:
     assert told(paired([frame(0)], [frame(0), frame(1, method="ping")])) == ["extra"]
 
 
+def test_what_follows_the_last_frame_of_a_recording_that_breaks_off_is_not_extra() -> None:
+    one = Pairing(inline_body)
+    one.is_cut = True
+    recorded = [frame(0), frame(1, method="ping")]
+    for each in recorded:
+        one.expect(each)
+    one.take(recorded[0])
+    one.take(frame(1, "policy", "inside"))
+    assert told(one) == ["extra"]
+    one.take(frame(2, method="ping"))
+    one.take(frame(3, "policy", "inside"))
+    one.finish()
+    assert told(one) == ["extra"]
+
+
 def test_a_reference_to_another_frame_is_a_difference() -> None:
     recorded = [frame(0, id=1), frame(1, id=2), frame(2, "response", "peer>", re=0, after=1)]
     live = [frame(0, id=1), frame(1, id=2), frame(2, "response", "peer>", re=0, after=0)]
