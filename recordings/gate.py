@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from recordings.script import LISTEN, Arrival, Delivery, Script
+from recordings.script import LISTEN, Script
+from recordings.scripted import Arrival, Delivery
 
 Strength: TypeAlias = Literal["causal", "lockstep", "free"]
 

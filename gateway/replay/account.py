@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from gateway.replay.player import Player
 from recordings.divergence import NO_LANE, Divergence, Report, next_steps
-from recordings.script import Arrival, Delivery, Script
+from recordings.script import Script
+from recordings.scripted import Arrival, Delivery
 
 
 def account(player: Player, *, aborted: str = "") -> Report:

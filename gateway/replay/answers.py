@@ -13,7 +13,8 @@ from gateway.replay.recollection import Recollection
 from gateway.replay.renames import Renames
 from gateway.replay.telling import Telling, recording_ends, unreadable
 from recordings.errors import RecordingError
-from recordings.script import LISTEN, Delivery
+from recordings.script import LISTEN
+from recordings.scripted import Delivery
 
 if TYPE_CHECKING:
     from gateway.replay.player import Asked

@@ -18,7 +18,7 @@ from gateway.replay.rewire import under_id
 from recordings.divergence import Divergence
 from recordings.errors import RecordingError
 from recordings.hops import PASSED_OVER
-from recordings.script import Delivery
+from recordings.scripted import Delivery
 from transports.base import Id
 
 if TYPE_CHECKING:

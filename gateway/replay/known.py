@@ -14,7 +14,7 @@ import msgspec
 from gateway.protocol.jsonrpc import BadMessage, result_of, scan
 from gateway.replay.picks import Known
 from recordings.errors import RecordingError
-from recordings.script import Delivery
+from recordings.scripted import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

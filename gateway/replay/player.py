@@ -33,7 +33,8 @@ from recordings.divergence import Divergence
 from recordings.gate import Gate, Strength
 from recordings.matching import Line, Live, Match, Matcher, Miss, Recorded
 from recordings.profile import consumption
-from recordings.script import EVENT_HOOK, LISTEN, Delivery
+from recordings.script import EVENT_HOOK, LISTEN
+from recordings.scripted import Delivery
 
 HANDSHAKES = frozenset(("initialize", "server/discover"))
 """How a core greets depends on its era, which need not be that of the recorded one."""

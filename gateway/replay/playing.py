@@ -20,7 +20,8 @@ from gateway.replay.player import Act, Asked, Player
 from gateway.replay.rewire import read_head
 from gateway.replay.scripted_peers import Outcome, ScriptedLink, ScriptedPeers
 from gateway.replay.telling import failing
-from recordings.script import LISTEN, Delivery
+from recordings.script import LISTEN
+from recordings.scripted import Delivery
 from transports.base import Id, Link
 
 if TYPE_CHECKING:

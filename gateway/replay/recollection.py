@@ -18,7 +18,8 @@ from recordings.form import Form, Forms, form_of
 from recordings.matching import Live
 from recordings.near import Nearest, Request
 from recordings.profile import Consumption, Profile, consumption
-from recordings.script import Arrival, Script
+from recordings.script import Script
+from recordings.scripted import Arrival
 
 MOST_NEAR = 3
 

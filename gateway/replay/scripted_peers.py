@@ -20,7 +20,8 @@ from gateway.replay.player import Asked, Player
 from gateway.replay.rewire import about, is_stray, read_head, under_damaged_id, under_id
 from recordings.errors import RecordingError
 from recordings.hostcalls import HOST_CALL
-from recordings.script import CANCELLED, LISTEN, Delivery, Meeting
+from recordings.script import CANCELLED, LISTEN
+from recordings.scripted import Delivery, Meeting
 from transports.base import Id, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:

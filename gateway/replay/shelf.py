@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gateway.replay.player import HANDSHAKES, Asked, Player
 from gateway.replay.recollection import Recollection
-from recordings.script import Arrival
+from recordings.scripted import Arrival
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,7 +22,7 @@ from gateway.replay.playing import Playing
 from gateway.replay.rewire import under_id
 from gateway.replay.scripted_peers import ScriptedLink
 from recordings.errors import RecordingError
-from recordings.script import Delivery
+from recordings.scripted import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable

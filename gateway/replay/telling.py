@@ -16,7 +16,7 @@ from recordings.difference import Change, differences, under
 from recordings.divergence import Divergence, DivergenceClass, Given, Near
 from recordings.errors import RecordingError
 from recordings.matching import Live, Miss
-from recordings.script import Arrival
+from recordings.scripted import Arrival
 
 
 class Telling:
