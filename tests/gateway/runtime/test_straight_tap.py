@@ -21,7 +21,8 @@ from recordings.frame import BLOB_BYTES
 from recordings.redaction import Redactor
 from recordings.store import Recorder
 
-FIRST, SECOND = "first-secret", "second-secret"
+FIRST, SECOND = "larch-quarry", "walnut-harbour"
+"""Secrets that nothing tells from other words but that they are known for some."""
 differs = regex.compile(rb',"crc":[0-9]+|"at":[0-9]+,?')
 """What differs from one recording to the next."""
 
