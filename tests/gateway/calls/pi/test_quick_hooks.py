@@ -95,7 +95,11 @@ def test_an_extension_is_asked_at_once_from_its_start_to_its_shutdown() -> None:
     assert extension.at_once.ask(2, "tool_call", b"{}", b"") is not None
     extension.shut_down(2)
     assert extension.at_once.ask(3, "tool_call", b"{}", b"") is None
+    assert extension.at_once.answered(answer("g1")) is None, "what is still answered goes the longer way"
     assert [question.by for question in extension.questions.open.values()] == [2]
+    other = running()
+    other.closed()
+    assert other.at_once.ask(4, "tool_call", b"{}", b"") is None
 
 
 def test_a_question_that_is_longer_than_a_message_may_be_is_not_put_at_once_and_takes_no_number() -> None:
@@ -107,6 +111,42 @@ def test_a_question_that_is_longer_than_a_message_may_be_is_not_put_at_once_and_
     assert extension.at_once.ask(3, "tool_call", fits[:-1] + b" }", b"") is None
     assert extension.questions.last == 2
     assert [question.by for question in extension.questions.open.values()] == [1, 2]
+
+
+def answer(id_: str, event: str = "tool_call", *, size: int = 0) -> bytes:
+    """An answer without an opinion, with so many bytes in it that say nothing."""
+    payload = f'{{"event":"{event}","data":{{{" " * size}}}}}'
+    return f'{{"id":"{id_}","version":"1.0","type":"event_hook","payload":{payload}}}'.encode()
+
+
+def test_an_answer_that_is_too_long_is_not_taken_at_once_whether_or_not_one_like_it_was() -> None:
+    extension = running(most_bytes=4000)
+    extension.at_once.ask(1, "tool_call", b"{}", b"")
+    padded = 4000 - len(answer("g1"))
+    assert extension.at_once.answered(answer("g1", size=padded + 1)) is None
+    assert extension.at_once.answered(answer("g1", size=padded)) == (1, b"{}")
+    extension.questions.last = 999
+    extension.at_once.ask(2, "tool_call", b"{}", b"")
+    assert extension.at_once.answered(answer("g1000", size=padded)) is None
+    assert [question.by for question in extension.questions.open.values()] == [2]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_an_answer_about_another_event_answers_nothing_at_once(is_kept: bool) -> None:
+    extension = running()
+    extension.at_once.ask(1, "tool_call", b"{}", b"")
+    if is_kept:
+        call(extension)
+    assert extension.at_once.answered(answer("g1", "turn_end")) is None
+    assert extension.at_once.answered(answer("g1")) == (1, b"{}")
+    assert extension.at_once.answered(answer("g1")) is None
+
+
+def test_an_answer_to_a_question_that_was_not_put_at_once_is_not_taken_at_once() -> None:
+    extension = running()
+    assert not isinstance(extension.ask_hook("tool_call", obj(), 9), Fault)
+    assert extension.at_once.answered(answer("g1")) is None
+    assert list(extension.questions.open) == ["g1"]
 
 
 def test_questions_that_were_put_at_once_end_among_the_others_in_the_order_of_all() -> None:
