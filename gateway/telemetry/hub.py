@@ -106,6 +106,8 @@ class Telemetry:
         )
         self.pump = Pump(redactor, hashed=self.logs is not None or self.otlp is not None, flush=self._flush)
         self._aside = Aside(self._failed)
+        self._sending = self._aside if self.otlp is None else Aside(self._failed)
+        """Another one: lines do not wait for a collector that does not answer."""
 
     async def start(self) -> None:
         """Open the endpoint for Prometheus, where there is to be one.
@@ -200,7 +202,7 @@ class Telemetry:
         self._flush_lines()
         if self.otlp is None:
             return
-        if self._spans and self._aside.do(partial(self._send, self.otlp, self._spans)):
+        if self._spans and self._sending.do(partial(self._send, self.otlp, self._spans)):
             self._spans = []
         if time.monotonic() - self._metrics_at >= METRICS_S:
             self._send_metrics()
@@ -226,7 +228,7 @@ class Telemetry:
             if not otlp.send_metrics(self.metrics, time.time_ns()):
                 self._collector_failed()
 
-        self._aside.do(send)
+        self._sending.do(send)
 
     def _collector_failed(self) -> None:
         # Neither user nor path: secrets are put there.
@@ -257,12 +259,20 @@ class Telemetry:
         """Tell of everything that has passed, and end. Takes a few seconds at most, whoever does not answer."""
         await self.pump.close()
         self._send_metrics()
-        if not await asyncio.to_thread(self._aside.close, END_S):
+        if not await asyncio.to_thread(self._end):
             self._once(f"telemetry was not told to the end: it was not taken within {END_S:g} s")
         if self.otlp is not None:
             self.otlp.shutdown()
         if self._prometheus is not None:
             await asyncio.to_thread(self._prometheus.close)
+
+    def _end(self) -> bool:
+        """End the threads, in time; whether they have done everything."""
+        until = time.monotonic() + END_S
+        # Lines come first: a disk takes them, where a collector may not answer at all.
+        is_written = self._aside.close(END_S)
+        is_sent = self._sending is self._aside or self._sending.close(max(until - time.monotonic(), 0.0))
+        return is_written and is_sent
 
 
 class _Teller:

@@ -7,6 +7,7 @@ import http.client
 import os
 import threading
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -134,6 +135,39 @@ def test_lines_that_are_not_written_are_bounded_and_their_loss_is_said_once(
     assert (tmp_path / "log").stat().st_size == 10 * size
     assert [sentence for sentence in told if "are lost" in sentence] == told
     assert len(told) == 1
+
+
+def test_lines_do_not_wait_for_a_collector_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, told = threading.Event(), list[str]()
+    monkeypatch.setattr("gateway.telemetry.hub.END_S", 0.5)
+
+    class Silent:
+        """A collector that takes its time."""
+
+        def send_spans(self, _: object) -> bool:
+            return answers.wait(30)
+
+        def send_metrics(self, *_: object) -> bool:
+            return answers.wait(30)
+
+        def shutdown(self) -> None: ...
+
+    async def main() -> None:
+        config = Config(telemetry=TelemetryConfig(log_file=str(tmp_path / "log")))
+        telemetry = Telemetry(config, Redactor(b"k" * 32), tell=told.append, otlp=cast("Any", Silent()))
+        telemetry._spans.append(cast("Any", "a span"))  # pyright: ignore[reportPrivateUsage]
+        telemetry._flush()  # pyright: ignore[reportPrivateUsage]
+        telemetry.write("s", entry())
+        await telemetry.close()
+
+    try:
+        asyncio.run(main())
+        assert (tmp_path / "log").read_bytes() == line(entry())
+    finally:
+        answers.set()
+    assert told == ["warning: telemetry was not told to the end: it was not taken within 0.5 s"]
 
 
 def test_lines_of_a_busy_gateway_are_handed_over_in_small_pieces_before_the_pump_flushes(
