@@ -16,7 +16,7 @@ from gateway.runtime.supervisor import Exit, PeerProcess
 from transports.base import TransportError
 
 if TYPE_CHECKING:
-    from gateway.runtime.connection import Life
+    from gateway.runtime.life import Life
 
 EARLY_LINES = 100
 """Lines of stderr that are kept for the session that takes the process."""

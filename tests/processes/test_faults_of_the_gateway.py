@@ -387,6 +387,7 @@ def test_deadlines_are_monotonic() -> None:
         *(root / "gateway" / "calls").glob("*.py"),
         root / "gateway/runtime/world.py",
         root / "gateway/runtime/connection.py",
+        root / "gateway/runtime/life.py",
     ]
     for path in [*pure, *(root / "transports").glob("*.py")]:
         text = path.read_text()

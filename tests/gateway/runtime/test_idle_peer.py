@@ -10,8 +10,9 @@ from gateway.calls.peer_state import Peer
 from gateway.calls.restart import RestartMachine
 from gateway.calls.seat import Queue, Seat
 from gateway.calls.wants import Wants
-from gateway.runtime.connection import Connection, Life
+from gateway.runtime.connection import Connection
 from gateway.runtime.frame_words import LONGEST_WORD, MOST_WORDS, Words
+from gateway.runtime.life import Life
 from gateway.runtime.stderr import StderrTap
 from gateway.runtime.supervisor import PeerProcess
 from gateway.runtime.tether import KeptTether

@@ -12,7 +12,8 @@ import pytest
 
 from gateway.config.model import Config
 from gateway.config.peer import PeerConfig
-from gateway.runtime.connection import Connection, Life
+from gateway.runtime.connection import Connection
+from gateway.runtime.life import Life
 from tests.transports.wire_kit import eventually
 from transports.stdio import connect_pipes
 
