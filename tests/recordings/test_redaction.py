@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import string
+import sys
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -485,3 +486,14 @@ def test_any_bytes_can_be_redacted(data: bytes) -> None:
     out = each.raw(data + KNOWN.encode() + data)
     assert KNOWN.encode() not in out
     assert each.raw(out) == out
+
+
+def test_a_redactor_that_has_settled_loads_nothing_for_the_first_secret_that_it_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By then there may be no descriptor left to load a module with."""
+    redactor = Redactor(SECRET_KEY)
+    redactor.settle()
+    monkeypatch.setitem(sys.modules, "recordings.cutting", None)
+
+    assert "hunter2-and-more" not in redactor.text('{"password":"hunter2-and-more"}')

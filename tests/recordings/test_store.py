@@ -561,6 +561,19 @@ def test_a_new_key_is_brought_onto_the_disk_by_a_thread_or_where_there_is_none_a
     assert settled.is_set()
 
 
+def test_a_key_that_cannot_be_written_leaves_no_descriptor_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(files, "replace", full)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="full"):
+        files.secret_key(tmp_path / "key")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def _no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 

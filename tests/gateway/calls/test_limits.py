@@ -61,6 +61,26 @@ def test_an_answer_that_is_too_deep_ends_its_call_and_no_other() -> None:
     assert (answered["id"], answered["result"]) == (2, {"content": nested(17)})
 
 
+@pytest.mark.parametrize("with_lists", [True, False])
+def test_what_is_too_deep_is_so_however_much_follows_on_it(with_lists: bool) -> None:
+    """The quick look at a message is one at its length, too."""
+    desk = Desk(limits=LimitsConfig(max_json_depth=20))
+    core = desk.core(capabilities={})
+    deep: Any = nested(30) if with_lists else {}
+    for _ in range(0 if with_lists else 30):
+        deep = {"a": deep}
+    core.asks("tools/call", {"name": "add", "arguments": {"a": deep, "b": "x" * 1000}}, id=1)
+    (error,) = refusals(core)
+    assert error["data"]["reason"] == "too_deep"
+    assert desk.services["calc"].hears_nothing
+
+    core.calls(id=2)
+    asked = desk.services["calc"].gets("tools/call")
+    desk.services["calc"].answers(asked, {"content": [], "a": deep, "b": "x" * 1000})
+    (refused,) = core.got
+    assert refused["error"]["data"]["reason"] == "frame_too_large"
+
+
 def test_a_session_has_so_many_calls_in_flight_and_more_are_to_be_tried_again() -> None:
     desk = Desk(limits=LimitsConfig(max_in_flight_per_session=3))
     core, other = desk.core(), desk.core()
