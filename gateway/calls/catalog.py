@@ -7,23 +7,22 @@ listed or not). Fetches nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import compress
 from operator import not_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Raw, field
+from msgspec import Raw
 
 from gateway.calls.accepted import Verdict
-from gateway.calls.listing import Item, fits, read_members, read_page
+from gateway.calls.listing import Item, Kind, fits, read_members, read_page
 from gateway.calls.odd_names import confusable, odd
 from gateway.protocol import mcp
-from recordings.late import late_decoder
 
 if TYPE_CHECKING:
+    from gateway.calls.param_headers import Mirrored
     from gateway.calls.results import Results
     from gateway.config.model import CatalogConfig
     from gateway.config.peer import PeerConfig, ToolsConfig
@@ -36,8 +35,6 @@ _ANNOTATION = b"x-mcp-header"
 _OUTPUT = b'"outputSchema"'
 MOST_TOLD = 1000
 """Sentences that are remembered as told; a peer whose list always changes is told of again."""
-MOST_ANNOTATED = 10_000
-"""Tools of which it is remembered that arguments of theirs travel as headers."""
 
 Judge = Callable[[str, str, bytes], Verdict | bool | None]
 """(peer, tool name, definition) -> true where it is held back; a verdict says why, or what is told of it."""
@@ -45,30 +42,6 @@ MOST_GIVEN = 20_000
 """Names of one list that stay their owner's; those beyond may change when another peer begins to offer the same."""
 MOST_DECIDED = 4096
 """Verdicts of one session that are recorded."""
-
-
-class _Tool(msgspec.Struct):
-    """What is read of a tool whose arguments travel as headers."""
-
-    name: str
-    schema: Any = msgspec.field(name="inputSchema", default=None)
-
-
-_read_tool = late_decoder(_Tool)
-
-
-class _Kind(msgspec.Struct):
-    """All items of one list method, by peer."""
-
-    by_peer: dict[str, list[Item]] = field(default_factory=dict[str, "list[Item]"])
-    offered: dict[str, Item] = field(default_factory=dict[str, Item])
-    given: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Names that cores have been told, with peer and original name of whom they mean."""
-    changes: Counter[str] = field(default_factory=Counter[str])
-    """How often each peer's list has changed."""
-    outdated: set[str] = field(default_factory=set[str])
-    """Peers whose list has changed while it was fetched."""
-    stale: bool = True
 
 
 class Catalog:
@@ -83,14 +56,15 @@ class Catalog:
     ) -> None:
         self._config = config
         self._peers = peers
-        self._kinds = {method: _Kind() for method in mcp.LIST_METHODS}
+        self._kinds = {method: Kind() for method in mcp.LIST_METHODS}
         self.tools = self._kinds["tools/list"]
         """Whose `offered` are the tools of `tool_names`, by name: another object whenever they may be others."""
         self._judge = judge
         self._results = results
         self.direct: Mapping[str, Item] = {}
         """The tools that a call by these names means, with no more to look at; others are for `find` to tell."""
-        self._headers: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}
+        self._mirrored: Mirrored | None = None
+        """Tools of which arguments travel as headers; None before there is one."""
         self._told: set[str] = set()
         self._first = ""
         """The peer whose names were told as they are, before there were others."""
@@ -131,8 +105,7 @@ class Catalog:
 
     def knows(self, peer: str, method: str) -> bool:
         """Whether the peer's list has been put, and has not changed since it was asked for."""
-        kind = self._kinds[method]
-        return peer in kind.by_peer and peer not in kind.outdated
+        return self._kinds[method].knows(peer)
 
     def changes(self, peer: str, method: str) -> int:
         """Return how often the peer's list has changed: to be given to `put` as it was when the list was asked for."""
@@ -140,10 +113,7 @@ class Catalog:
 
     def forget(self, peer: str, method: str) -> None:
         """The peer's list has changed: the next use must fetch it again. Until then only qualified names resolve."""
-        kind = self._spoil(method)
-        kind.by_peer.pop(peer, None)
-        kind.outdated.discard(peer)
-        kind.changes[peer] += 1
+        self._spoil(method).forget(peer)
 
     def put(self, peer: str, method: str, items: Iterable[Raw], *, asked_at: int | None = None) -> None:
         """Take in the whole list of one peer. `asked_at` is what `changes` was when it was asked for.
@@ -160,12 +130,7 @@ class Catalog:
             found.append(Item(peer, name, bytes(raw)))
             if method == "tools/list":
                 self._note(peer, raw)
-        kind = self._spoil(method)
-        kind.by_peer[peer] = found
-        if asked_at is None or asked_at == kind.changes[peer]:
-            kind.outdated.discard(peer)
-        else:
-            kind.outdated.add(peer)
+        self._spoil(method).put(peer, found, asked_at)
 
     def observe(self, peer: str, result: bytes) -> None:
         """Take note of a page of tools that passes through untouched: `x-mcp-header` annotations, output schemas."""
@@ -178,23 +143,16 @@ class Catalog:
         if self._results is not None:
             self._results.learn(peer, raw)
         if _ANNOTATION in bytes(raw):
-            from gateway.calls.param_headers import annotated
+            if self._mirrored is None:
+                # Here, since few tools have any.
+                from gateway.calls.param_headers import Mirrored
 
-            with suppress(msgspec.DecodeError):
-                tool = _read_tool.decode(raw)
-                self._headers.pop((peer, tool.name), None)
-                if len(self._headers) >= MOST_ANNOTATED:
-                    del self._headers[next(iter(self._headers))]
-                self._headers[(peer, tool.name)] = annotated(tool.schema)
+                self._mirrored = Mirrored()
+            self._mirrored.learn(peer, raw)
 
     def header_params(self, peer: str, tool: str, params: bytes) -> tuple[tuple[str, str], ...]:
         """Return the `Mcp-Param-*` headers of a call, from what the tool's schema asks for."""
-        tokens = self._headers.get((peer, tool))
-        if not tokens:
-            return ()
-        from gateway.calls.param_headers import headers
-
-        return headers(tokens, msgspec.json.decode(params, type=dict[str, Any]).get("arguments"))
+        return self._mirrored.headers(peer, tool, params) if self._mirrored is not None else ()
 
     def items(self, method: str) -> list[Item]:
         """Return what is offered, for cores to be told: in the order of the configuration and then of each peer."""
@@ -286,7 +244,7 @@ class Catalog:
                 return template.peer
         return next(iter(self._peers)) if len(self._peers) == 1 else None
 
-    def _fresh(self, method: str) -> _Kind:
+    def _fresh(self, method: str) -> Kind:
         kind = self._kinds[method]
         if kind.stale:
             self._name(method, kind)
@@ -295,7 +253,7 @@ class Catalog:
                 self.direct = self._settled(kind)
         return kind
 
-    def _spoil(self, method: str) -> _Kind:
+    def _spoil(self, method: str) -> Kind:
         """What is known of a list is about to be something else: no name of it is certain until it is looked at."""
         kind = self._kinds[method]
         kind.stale = True
@@ -303,7 +261,7 @@ class Catalog:
             self.direct = {}
         return kind
 
-    def _settled(self, kind: _Kind) -> Mapping[str, Item]:
+    def _settled(self, kind: Kind) -> Mapping[str, Item]:
         """What is offered, without tools of which somebody may hold back a definition, or is about to see another."""
         if self._judge is None and not kind.outdated:
             return kind.offered
@@ -315,7 +273,7 @@ class Catalog:
             if item.peer not in kind.outdated and (item.peer, item.original) not in held
         }
 
-    def _name(self, method: str, kind: _Kind) -> None:
+    def _name(self, method: str, kind: Kind) -> None:
         named = method in _NAMED
         items = [item for peer in self._peers for item in kind.by_peer.get(peer, [])]
         if method == "tools/list":
@@ -346,7 +304,7 @@ class Catalog:
             self._take(taken, item, item.bare, named=named)
         kind.offered = {item.offered: item for item in items if item.offered}
 
-    def _keep(self, kind: _Kind, items: list[Item]) -> dict[str, Item]:
+    def _keep(self, kind: Kind, items: list[Item]) -> dict[str, Item]:
         """Give every item the name that cores have been told, and return who has which.
 
         A name whose owner is not there, for now perhaps, is taken too: it is not to mean another one's tool.

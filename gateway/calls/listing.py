@@ -1,12 +1,15 @@
-"""Lists of tools, prompts and resources as they travel: a page of one, and one thing that a peer offers.
+"""Lists of tools, prompts and resources: a page of one as it travels, one thing that a peer offers, all of one kind.
 
-Owns their shape alone; who offers what under which name is the catalogue's.
+Owns their shape, and whether a peer's list is still the one that was put; who offers what under which name is the
+catalogue's.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, field
 
 from gateway.protocol import mcp
 
@@ -56,6 +59,38 @@ class Item(msgspec.Struct):
         members = read_members.decode(self.raw)
         members["name"] = Raw(msgspec.json.encode(self.offered))
         return msgspec.json.encode(members)
+
+
+class Kind(msgspec.Struct):
+    """All items of one list method, by peer."""
+
+    by_peer: dict[str, list[Item]] = field(default_factory=dict[str, "list[Item]"])
+    offered: dict[str, Item] = field(default_factory=dict[str, Item])
+    given: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Names that cores have been told, with peer and original name of whom they mean."""
+    changes: Counter[str] = field(default_factory=Counter[str])
+    """How often each peer's list has changed."""
+    outdated: set[str] = field(default_factory=set[str])
+    """Peers whose list has changed while it was fetched."""
+    stale: bool = True
+
+    def knows(self, peer: str) -> bool:
+        """Whether the peer's list has been put, and has not changed since it was asked for."""
+        return peer in self.by_peer and peer not in self.outdated
+
+    def forget(self, peer: str) -> None:
+        """The peer's list has changed."""
+        self.by_peer.pop(peer, None)
+        self.outdated.discard(peer)
+        self.changes[peer] += 1
+
+    def put(self, peer: str, items: list[Item], asked_at: int | None) -> None:
+        """Take in the whole list of one peer; `asked_at` is what `changes` had for it when it was asked for."""
+        self.by_peer[peer] = items
+        if asked_at is None or asked_at == self.changes[peer]:
+            self.outdated.discard(peer)
+        else:
+            self.outdated.add(peer)
 
 
 def fits(template: str, uri: str) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from gateway.calls import catalog, fetches, session
+from gateway.calls import fetches, param_headers, session
 from gateway.calls.catalog import MOST_TOLD, Catalog
 from gateway.calls.core_state import MOST_HELD, MOST_HELD_BYTES
 from gateway.calls.suspend import SUSPENDED_S
@@ -19,6 +19,7 @@ from gateway.protocol import mcp
 from tests.gateway.calls.kit import Client, Desk, Message, Service
 
 TOLD = "notifications/resources/updated"
+CALL = b'{"arguments":{"x":1}}'
 
 
 def not_initialized() -> tuple[Desk, Client, Service]:
@@ -93,15 +94,16 @@ def offers(subject: Catalog, number: int) -> None:
 def test_a_list_that_always_changes_leaves_no_more_behind_than_so_much(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(catalog, "MOST_ANNOTATED", 5)
+    monkeypatch.setattr(param_headers, "MOST_ANNOTATED", 5)
     subject = Catalog(CatalogConfig(), {"p": PeerConfig(command=["x"])})
     for number in range(MOST_TOLD + 100):
         offers(subject, number)
 
     assert len(subject._told) <= MOST_TOLD  # pyright: ignore[reportPrivateUsage]
-    assert len(subject._headers) == 5  # pyright: ignore[reportPrivateUsage]
     last = MOST_TOLD + 99
-    assert subject.header_params("p", f"h{last}", b'{"arguments":{"x":1}}') == (("Mcp-Param-X", "1"),)
+    known = [number for number in range(last + 1) if subject.header_params("p", f"h{number}", CALL)]
+    assert known == [last - 4, last - 3, last - 2, last - 1, last]
+    assert subject.header_params("p", f"h{last}", CALL) == (("Mcp-Param-X", "1"),)
 
 
 def test_a_list_of_more_bytes_than_are_kept_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
