@@ -15,6 +15,7 @@ from gateway.calls.concern import LISTEN
 from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
 from gateway.calls.plain_params import Reads, read_legacy, read_modern
+from gateway.calls.reading import mcp_token
 from gateway.calls.straight import go_together, goes_straight
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.bounds import FLAT, LIST
@@ -24,12 +25,10 @@ from gateway.protocol.salvage import Salvaged, salvage, split
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
+    from gateway.calls.held import Held
     from gateway.calls.session import Session
 
 
-MOST_HELD = 1000
-MOST_HELD_BYTES = 4 * 1024 * 1024
-"""Messages, and bytes of them, that wait for a core to say that it is initialized; more are dropped and counted."""
 BATCHES = "2025-03-26"
 """The one revision in which a message may be a batch."""
 
@@ -77,10 +76,8 @@ class Core:
         self.open: dict[Id, Call] = {}
         """Requests of the core that have not been answered."""
         self.asked: dict[Id, Asked] = {}
-        self.held: list[tuple[bytes, Stamp]] = []
-        """What waits for `notifications/initialized`."""
-        self._held_bytes = 0
-        self._dropped = 0
+        self._held: Held | None = None
+        """What waits for `notifications/initialized`; None where nothing does."""
         self.delivered: int | None = None
         self.is_full = False
         self.leaving: Leaving | None = None
@@ -230,10 +227,7 @@ class Core:
         self.delivered = seq
         stamp = Stamp(kind="notification", method=method, about=about)
         if self.era == "legacy" and not self.initialized and about is None:
-            if self.may_hold(message):
-                self._hold(message, stamp)
-            else:
-                self._dropped += 1
+            self.held.offer(message, stamp)
             return
         self.link.send(message, stamp if self.link.stamped else None)
 
@@ -273,20 +267,24 @@ class Core:
         self.delivered = seq
         stamp = Stamp(kind="request", id=id_, method=method, about=about)
         if not self.initialized:
-            self._hold(message, stamp)
+            self.held.add(message, stamp)
         else:
             self.link.send(message, stamp if self.link.stamped else None)
         return id_
 
     def may_hold(self, message: bytes) -> bool:
         """Whether one more message may wait until the core is initialized; always where none has to wait."""
-        return self.initialized or (
-            len(self.held) < MOST_HELD and self._held_bytes + len(message) <= MOST_HELD_BYTES
-        )
+        return self.initialized or self.held.has_room(message)
 
-    def _hold(self, message: bytes, stamp: Stamp) -> None:
-        self.held.append((message, stamp))
-        self._held_bytes += len(message)
+    @property
+    def held(self) -> Held:
+        """What waits for the core to be initialized."""
+        if self._held is None:
+            # Here, since most cores are told nothing before that.
+            from gateway.calls.held import Held
+
+            self._held = Held()
+        return self._held
 
     def withdraw(self, call: Call, reason: str) -> None:
         """Take back what was asked on behalf of a call that has ended."""
@@ -306,12 +304,9 @@ class Core:
     def release(self) -> None:
         """The core is initialized: send what waited for that."""
         self.initialized = True
-        if self._dropped:
-            facts = {"reason": "not_initialized", "notifications": self._dropped}
-            self.session.tap.record("drop", ">core", x=facts)
-        held, self.held, self._held_bytes, self._dropped = self.held, [], 0, 0
-        for message, stamp in held:
-            self.link.send(message, stamp if self.link.stamped else None)
+        held, self._held = self._held, None
+        if held is not None:
+            held.release(self)
 
     def can(self, method: str, params: bytes) -> bool:
         """Whether the core declared what a server needs to ask this."""
@@ -402,22 +397,3 @@ class Core:
             self.refuse(id_, fault)
         elif unknown:
             self.refuse(None, fault)
-
-
-def mcp_token(params: bytes, token: Id) -> tuple[bytes, Id | None]:
-    """Return params whose `_meta.progressToken` is ours, and theirs; unchanged where there is none."""
-    if b'"progressToken"' not in params:
-        return params, None
-    try:
-        members = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
-        meta = msgspec.json.decode(members["_meta"], type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, KeyError):
-        return params, None
-    if "progressToken" not in meta:
-        return params, None
-    theirs = jsonrpc.as_id(msgspec.json.decode(meta["progressToken"]))
-    if theirs is None:
-        return params, None
-    meta["progressToken"] = msgspec.Raw(jsonrpc.encode(token))
-    members["_meta"] = msgspec.Raw(msgspec.json.encode(meta))
-    return msgspec.json.encode(members), theirs

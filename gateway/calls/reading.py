@@ -1,4 +1,4 @@
-"""Small readings of params that more than one module needs."""
+"""Small readings of params that more than one module needs, one of them with a token of ours put in."""
 
 from __future__ import annotations
 
@@ -43,3 +43,22 @@ def subscription_id(envelope: Envelope) -> Id | None:
         return None
     meta = params.get("_meta")
     return jsonrpc.as_id(meta.get(mcp.META_SUBSCRIPTION)) if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def mcp_token(params: bytes, token: Id) -> tuple[bytes, Id | None]:
+    """Return params whose `_meta.progressToken` is ours, and theirs; unchanged where there is none."""
+    if b'"progressToken"' not in params:
+        return params, None
+    try:
+        members = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
+        meta = msgspec.json.decode(members["_meta"], type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, KeyError):
+        return params, None
+    if "progressToken" not in meta:
+        return params, None
+    theirs = jsonrpc.as_id(msgspec.json.decode(meta["progressToken"]))
+    if theirs is None:
+        return params, None
+    meta["progressToken"] = msgspec.Raw(jsonrpc.encode(token))
+    members["_meta"] = msgspec.Raw(msgspec.json.encode(meta))
+    return msgspec.json.encode(members), theirs

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.core_state import mcp_token
+from gateway.calls.reading import mcp_token
 from gateway.calls.request import Request, bad_params
 from gateway.protocol import jsonrpc, mcp
 from recordings.late import late_decoder

@@ -11,10 +11,11 @@ from msgspec import Raw
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Shape
-from gateway.calls.core_state import Core, mcp_token
+from gateway.calls.reading import mcp_token
 from gateway.protocol import mcp
 
 if TYPE_CHECKING:
+    from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
 
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from gateway.calls import fetches, param_headers, session
 from gateway.calls.catalog import MOST_TOLD, Catalog
-from gateway.calls.core_state import MOST_HELD, MOST_HELD_BYTES
+from gateway.calls.held import MOST_HELD, MOST_HELD_BYTES
 from gateway.calls.suspend import SUSPENDED_S
 from gateway.config.model import CatalogConfig
 from gateway.config.peer import PeerConfig
@@ -43,9 +43,9 @@ def test_so_much_waits_for_a_core_that_is_not_initialized_and_the_rest_is_counte
     calc.asks("roots/list", id="q")
     if size == 10:
         assert "not initialized" in calc.gets()["error"]["message"]
-    held = len(core.receiver.held)
+    held = len(core.receiver.held.messages)
     assert held <= MOST_HELD
-    assert sum(len(message) for message, _ in core.receiver.held) <= MOST_HELD_BYTES
+    assert sum(len(message) for message, _ in core.receiver.held.messages) <= MOST_HELD_BYTES
     core.tells("notifications/initialized")
 
     assert len(core.got) == held
