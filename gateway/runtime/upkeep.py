@@ -18,7 +18,7 @@ from gateway.runtime.world import tell
 
 SWEEP_S = 0.5
 """How long after a start is done what an agent need not wait for: to look for what a killed gateway has left behind,
-and to load what looks for secrets."""
+and to load what looks for secrets, or is needed when something is amiss."""
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +108,7 @@ class Upkeep:
             redactor = self._gateway.world.redactor
             await asyncio.to_thread(redactor.settle)
             redactor.look_closely()
+            await asyncio.to_thread(_have_at_hand)
         await asyncio.to_thread(sweep)
 
     def _spawn(self, work: Any) -> None:
@@ -141,3 +142,9 @@ def no_ready_file(path: Path | None) -> None:
 
 def _not_written(path: Path | None, fault: OSError) -> ConfigError:
     return ConfigError([Mistake("", None, "--ready-file", f"cannot be written: {path}: {fault.strerror}")])
+
+
+def _have_at_hand() -> None:
+    """Load what most sessions have no use for: when one has, there may be no descriptor left to load it with."""
+    import gateway.calls.lookup  # pyright: ignore[reportUnusedImport]
+    import gateway.runtime.null_tap  # noqa: F401  # pyright: ignore[reportUnusedImport]

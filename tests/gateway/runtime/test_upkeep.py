@@ -1,6 +1,7 @@
 """What a running gateway does beside messages."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gateway.runtime.upkeep import Upkeep
 from gateway.serve import Gateway
 
 
-def test_a_gateway_looks_for_what_others_have_left_once_however_soon_it_ends(
+def test_a_gateway_looks_for_what_others_have_left_once_however_soon_it_ends_and_has_at_hand_what_may_be_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swept: list[str] = []
@@ -30,4 +31,9 @@ def test_a_gateway_looks_for_what_others_have_left_once_however_soon_it_ends(
 
     asyncio.run(lives(until_swept=False))
     monkeypatch.setattr(upkeep, "SWEEP_S", 0.01)
+    needed_seldom = ("gateway.runtime.null_tap", "gateway.calls.lookup")
+    for name in needed_seldom:
+        # Where no descriptor is left, a session is refused, or served unrecorded, as it is configured.
+        monkeypatch.delitem(sys.modules, name, raising=False)
     asyncio.run(lives(until_swept=True))
+    assert sys.modules.keys() >= set(needed_seldom)
