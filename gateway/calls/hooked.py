@@ -1,7 +1,8 @@
 """Where hooks come in: the moments of a session at which extensions are asked or told, and what follows from that.
 
 Owns which extensions have a hook for what, in which order, and how a call or an event of a Pi core goes on after they
-were asked. How answers become one is `hooks`' business, the asking of one event is `hook_run`'s.
+were asked. How answers become one is `hooks`' business, who is being asked `hook_runs`', and the asking of one event
+`hook_run`'s.
 """
 
 from __future__ import annotations
@@ -15,24 +16,21 @@ from msgspec import UnsetType
 
 from gateway.calls import hook_words, offered, translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.hook_run import Run
-from gateway.calls.inputs import Inputs
+from gateway.calls.hook_runs import Runs
 from gateway.calls.pi import events, words
 from gateway.calls.request import Request, bad_params, read_named
 from gateway.calls.steps import Flow, Settle, run
 from gateway.calls.straight_asked import Way
 from gateway.calls.straight_hooked import goes_by_hooks
 from gateway.hooks.breaker import Breaker
-from gateway.hooks.folds import Rules
 from gateway.hooks.order import Hook, in_order
 from gateway.hooks.pipeline import Outcome
-from gateway.hooks.pipeline import run as pipeline
 from gateway.hooks.points import POINTS, unknown
-from gateway.policy.paths import PathError
 from gateway.protocol import jsonrpc
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
+    from gateway.calls.hook_run import Run
     from gateway.calls.host_call import Hosted
     from gateway.calls.peer_state import Peer
     from gateway.calls.registered import Registered
@@ -50,8 +48,11 @@ class Hooked:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.breaker = Breaker()
-        self._inputs = Inputs()
-        self._known_rules: Rules | None = None
+        runs = self._runs = Runs(session, self.breaker, self._peer_of)
+        self.complaint = runs.complaint
+        """What is wrong with an input for a tool."""
+        self.left = runs.left
+        """A call has ended or is not waited for: nor are the hooks that are asked about it."""
         self.may_go_straight = True
         """Set to False, every call goes the long way: for tests."""
         self._lines: dict[str, list[Hook]] | None = None
@@ -63,7 +64,6 @@ class Hooked:
         """Whether there is nobody left to be waited for, as far as was looked."""
         self._settled: set[str] = set()
         """Extensions that were there, or were known not to come, since the session began."""
-        self._runs: dict[Call, Run] = {}
         self._told: set[str] = set()
         self._offered: bytes = b'{"event_hooks":[]}'
         """What Pi cores were told of last."""
@@ -163,38 +163,6 @@ class Hooked:
             self.session.choose_way()
         return found
 
-    def _rules(self) -> Rules:
-        profile = self.session.host_calls.authority.rules.policy.profile
-        known = self._known_rules
-        if known is not None and known.profile == profile:
-            return known
-        is_auto = profile == "full-auto"
-        known = self._known_rules = Rules(
-            complaint=self.complaint,
-            allows_path=self._allows_path,
-            may_decide=is_auto,
-            passes_faults=is_auto,
-            profile=profile,
-        )
-        return known
-
-    def complaint(self, tool: str, given: bytes) -> str:
-        """Return what is wrong with an input for a tool. What is no tool of a peer's, the core itself has to judge."""
-        catalog = self.session.catalog
-        item = catalog.direct.get(tool)
-        # Only what was looked up by the long way once has a schema here, and that one is what the long way finds.
-        if item is not None and item.schema and self._inputs.is_taken(item.schema, given):
-            return ""
-        found = catalog.find("tools/list", tool)
-        schema = catalog.input_schema(*found) if found is not None else b""
-        return self._inputs.complaint(schema, given) if schema else ""
-
-    def _allows_path(self, path: str) -> bool:
-        try:
-            return bool(self.session.host_calls.authority.roots.relative([path]))
-        except PathError:
-            return False
-
     # Calls of tools.
 
     goes_straight = goes_by_hooks
@@ -256,16 +224,14 @@ class Hooked:
         self, request: Request, call: Call, peer: Peer, name: str, line: list[Hook], data: bytes
     ) -> None:
         """Ask the hooks of `line` about a call of the tool `name`, and go on with it as they have decided."""
-        self._run("tool_call", line, data, call, partial(self._judged, request, call, peer, name))
+        self._runs.start("tool_call", line, data, call, partial(self._judged, request, call, peer, name))
 
     def goes_on(
         self, request: Request, call: Call, peer: Peer, line: list[Hook], data: bytes, leg: Call, since: int
     ) -> Run:
         """As `judge`, where the first hook was asked by the straight way: `leg` is the question."""
         done = partial(self._judged, request, call, peer, call.name)
-        one = self._runs[call] = self._made("tool_call", line, data, call, done, is_asked=True)
-        one.resume(leg, line[0].deadline_ms, since)
-        return one
+        return self._runs.go_on("tool_call", line, data, call, done, leg, since)
 
     def _judged(self, request: Request, call: Call, peer: Peer, name: str, outcome: Outcome) -> None:
         session = self.session
@@ -318,7 +284,9 @@ class Hooked:
             return False
         if data is None or not call.is_open:
             return False
-        self._run("tool_result", self.lines["tool_result"], data, call, partial(self._patched, call, reply))
+        self._runs.start(
+            "tool_result", self.lines["tool_result"], data, call, partial(self._patched, call, reply)
+        )
         return True
 
     def _patched(self, call: Call, reply: Reply, outcome: Outcome) -> None:
@@ -326,48 +294,6 @@ class Hooked:
             self.session.finish(call, reply)
         else:
             self.session.give_call(call, hook_words.patched(bytes(reply.result), outcome.data))
-
-    def _run(
-        self, event: str, line: list[Hook], data: bytes, call: Call, done: Callable[[Outcome], None]
-    ) -> None:
-        one = self._runs[call] = self._made(event, line, data, call, done)
-        one.start()
-
-    def _made(
-        self, event: str, line: list[Hook], data: bytes, call: Call, done: Callable[[Outcome], None], *,
-        is_asked: bool = False,
-    ) -> Run:  # fmt: skip
-        session = self.session
-
-        def ended(outcome: Outcome) -> None:
-            self._runs.pop(call, None)
-            if not call.is_open:
-                return
-            try:
-                done(outcome)
-            except Exception as fault:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-                session.call_failed(call, fault)
-
-        def failed(fault: Exception) -> None:
-            self._runs.pop(call, None)
-            session.call_failed(call, fault)
-
-        return self._asking(event, line, data, call, ended, failed, is_asked=is_asked)
-
-    def _asking(
-        self, event: str, line: list[Hook], data: bytes, about: Call, done: Callable[[Outcome], None],
-        failed: Callable[[Exception], None], *, is_asked: bool = False,
-    ) -> Run:  # fmt: skip
-        steps = pipeline(POINTS[event], line, data, self.breaker, self._rules(), is_asked=is_asked)
-        return Run(self.session, steps, peer_of=self._peer_of, about=about, done=done, failed=failed)
-
-    def left(self, call: Call, reason: str = "the call has ended") -> None:
-        """A call has ended or is not waited for: nor are the hooks that are asked about it."""
-        one = self._runs.pop(call, None)
-        if one is not None:
-            one.stop(reason)
-        elif call.leg is not None and call.leg.asked is not None:
-            call.leg.asked.stop(reason)
 
     def close(self) -> None:
         """The session ends."""
@@ -388,7 +314,7 @@ class Hooked:
         if not line:
             return None
         about = Call(self.session, words.HOST_CALL, b"{}", seq=asker.seq)
-        return self._asking(event, line, data, about, done, failed)
+        return self._runs.made(event, line, data, about, done, failed)
 
     def tell_of(self, event: str, data: bytes) -> None:
         """Tell every extension that has a hook for it, and is there."""
@@ -431,7 +357,7 @@ class Hooked:
         if not line:
             self.session.give(request, b"{}")
             return
-        self._run(asked.event, line, bytes(asked.data), call, partial(self._answered, request))
+        self._runs.start(asked.event, line, bytes(asked.data), call, partial(self._answered, request))
 
     def _answered(self, request: Request, outcome: Outcome) -> None:
         self.session.give(request, hook_words.answer_result(outcome.answer))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.calls import hooked
+from gateway.calls import hook_runs
 from gateway.calls.pi import words
 from gateway.config.extensions import HooksConfig
 from gateway.config.peer import PeerConfig
@@ -471,7 +471,7 @@ def test_a_fault_of_the_gateway_in_the_middle_of_asking_ends_the_call_and_nothin
     desk.exchange.on_fault = faults.append
     core = desk.core()
     with monkeypatch.context() as patched:
-        patched.setattr(hooked, "pipeline", breaks)
+        patched.setattr(hook_runs, "pipeline", breaks)
         core.calls("add")
         if event == "tool_result":
             desk.calc.answers(desk.calc.gets("tools/call"), text("3"))
