@@ -430,11 +430,15 @@ def test_a_plain_call_does_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
     core.calls(id=3, progressToken="t")
     assert went == [True, False]
     assert len([1 for _ in range(3) if desk.services["calc"].gets("tools/call")]) == 3
-    plain = json.dumps(asked(4, "add")).encode()
-    core.receiver.message(plain, Origin(headers=(("accept", "*/*"),), is_plain=True))
-    assert went == [True, False, True]
-    core.receiver.message(plain.replace(b"4", b"5"), Origin(headers=(("traceparent", "00-1-2-00"),)))
-    assert went == [True, False, True], "the trace goes with the call"
+    # The quick look is one at what is compact.
+    for id_, spaces in ((4, None), (6, (",", ":"))):
+        went.clear()
+        plain = json.dumps(asked(id_, "add"), separators=spaces).encode()
+        core.receiver.message(plain, Origin(headers=(("accept", "*/*"),), is_plain=True))
+        assert went == [True]
+        traced = json.dumps(asked(id_ + 1, "add"), separators=spaces).encode()
+        core.receiver.message(traced, Origin(headers=(("traceparent", "00-1-2-00"),)))
+        assert went == [True], "the trace goes with the call"
 
 
 def test_results_that_came_together_reach_the_core_though_what_follows_an_answer_fails() -> None:
