@@ -251,16 +251,21 @@ def readable(path: Path, name: str) -> Generator[None]:
 def secret_key(path: Place) -> bytes:
     """The 32 bytes in a private file, made on first use: the key that a project's secrets are hashed with."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        key = _read_key(path)
     except FileNotFoundError:
         return _new_key(path)
+    return key or _new_key(path)
+
+
+def _read_key(path: Place) -> bytes:
+    """The bytes of a key; none where the power failed before they were on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         key = os.read(fd, 64)
     finally:
         os.close(fd)
     if not key.strip(b"\0"):
-        # The power failed before it was on the disk.
-        return _new_key(path)
+        return b""
     if len(key) != 32:
         raise RecordingError(f"{path} is not a key of 32 bytes", code="invalid_request")
     return key
@@ -269,10 +274,20 @@ def secret_key(path: Place) -> bytes:
 def _new_key(path: Place) -> bytes:
     """Make a key and its file, which a thread brings onto the disk: an agent waits for a project's first start too."""
     parent, name = _make_parent(path), os.path.basename(path)
-    key = os.urandom(32)
     directory = open_directory(parent)
     try:
+        # Several that are started at once are to have one key: the first one's.
+        with contextlib.suppress(OSError):
+            fcntl.flock(directory, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            key = _read_key(path)
+            if key:
+                os.close(directory)
+                return key
+        key = os.urandom(32)
         replace(directory, name, key, synced=False)
+        with contextlib.suppress(OSError):
+            fcntl.flock(directory, fcntl.LOCK_UN)
     except BaseException:
         os.close(directory)
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -522,6 +523,22 @@ def test_nothing_can_be_appended_to_what_was_ended(tmp_path: Path) -> None:
     for act in (lambda: recorder.append(frame(2)), recorder.seal):
         with pytest.raises(RecordingError, match="closed"):
             act()
+
+
+def test_a_key_that_another_one_makes_meanwhile_is_everybodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "redaction"
+    made = b"k" * 32
+
+    def another_is_first(directory: int, operation: int) -> None:
+        del directory
+        if operation == fcntl.LOCK_EX:
+            place.write_bytes(made)
+
+    monkeypatch.setattr(fcntl, "flock", another_is_first)
+    assert files.secret_key(place) == made
+    assert place.read_bytes() == made
 
 
 def test_the_key_of_a_project_is_made_once_and_is_private(tmp_path: Path) -> None:
