@@ -1,8 +1,8 @@
 """Where hooks come in: the moments of a session at which extensions are asked or told, and what follows from that.
 
-Owns which extensions have a hook for what, in which order, and how a call or an event of a Pi core goes on after they
-were asked. How answers become one is `hooks`' business, who is being asked `hook_runs`', and the asking of one event
-`hook_run`'s.
+Owns which extensions have a hook for what, in which order, and how a call goes on after they were asked. How answers
+become one is `hooks`' business, who is being asked `hook_runs`', the asking of one event `hook_run`'s; the events of Pi
+cores are `core_events`'.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from msgspec import UnsetType
 
 from gateway.calls import hook_words, offered, translate
 from gateway.calls.call import Call, Reply
+from gateway.calls.core_events import TOOL, CoreEvents
 from gateway.calls.hook_runs import Runs
-from gateway.calls.pi import events, words
+from gateway.calls.pi import words
 from gateway.calls.request import Request, bad_params, read_named
 from gateway.calls.steps import Flow, Settle, run
 from gateway.calls.straight_asked import Way
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from gateway.calls.registered import Registered
     from gateway.calls.seat import Seat
     from gateway.calls.session import Session
-    from gateway.protocol.jsonrpc import Envelope
-
-_TOOL = ("tool_call", "tool_result")
-"""Moments that the gateway sees at every core."""
 
 
 class Hooked:
@@ -48,7 +45,7 @@ class Hooked:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.breaker = Breaker()
-        runs = self._runs = Runs(session, self.breaker, self._peer_of)
+        runs = self.runs = Runs(session, self.breaker, self.peer_of)
         self.complaint = runs.complaint
         """What is wrong with an input for a tool."""
         self.left = runs.left
@@ -65,8 +62,8 @@ class Hooked:
         self._settled: set[str] = set()
         """Extensions that were there, or were known not to come, since the session began."""
         self._told: set[str] = set()
-        self._offered: bytes = b'{"event_hooks":[]}'
-        """What Pi cores were told of last."""
+        self.of_cores = CoreEvents(self)
+        """What Pi cores ask and are told."""
 
     # Who has hooks.
 
@@ -102,7 +99,7 @@ class Hooked:
     @property
     def minds_calls(self) -> bool:
         """Whether a plain tool call may not go its straight way."""
-        return bool(self._unsettled()) or any(event in self.lines for event in _TOOL)
+        return bool(self._unsettled()) or any(event in self.lines for event in TOOL)
 
     @property
     def minds_results(self) -> bool:
@@ -120,9 +117,9 @@ class Hooked:
                 for sentence in unknown(peer.registered.event_hooks):
                     self._notice(f"{peer.name} hooks an event: {sentence}")
         has_pi_core = any(core.is_pi for core in self.session.cores)
-        for sentence in offered.sentences(self._registered(), has_pi_core=has_pi_core):
+        for sentence in offered.sentences(self.registered(), has_pi_core=has_pi_core):
             self._notice(sentence)
-        self._tell_offers()
+        self.of_cores.changed()
 
     def _look_again(self) -> None:
         """Who has hooks may be others. Questions that are open keep the timer of their way, and end it."""
@@ -142,9 +139,19 @@ class Hooked:
             self._told.add(sentence)
             self.session.flows.notice(sentence)
 
-    def _peer_of(self, owner: str) -> Peer | None:
+    def peer_of(self, owner: str) -> Peer | None:
+        """Return the connection to an extension; None where there is none now."""
         seat = self.session.seats.get(owner)
         return _connected(seat) if seat is not None else None
+
+    def registered(self) -> list[tuple[str, Registered]]:
+        """Return the extensions that are there, in the order of the configuration."""
+        peers = [(name, _connected(seat)) for name, seat in self.session.seats.items()]
+        return [
+            (name, peer.registered)
+            for name, peer in peers
+            if peer is not None and peer.registered is not None
+        ]
 
     def _unsettled(self) -> list[Seat]:
         """Extensions of which nobody knows yet whether they come, and what hooks they have."""
@@ -162,6 +169,15 @@ class Hooked:
         if self.is_settled:
             self.session.choose_way()
         return found
+
+    def settle(self, request: Request) -> Flow:
+        """Have every extension there that may have a hook."""
+        unsettled = self._unsettled()
+        if unsettled:
+            yield Settle([_of(seat, self.session, request) for seat in unsettled])
+            self._settled.update(seat.name for seat in unsettled)
+            self._look_again()
+            self.session.choose_way()
 
     # Calls of tools.
 
@@ -198,7 +214,7 @@ class Hooked:
 
     def _prepare(self, request: Request, owner: Peer) -> Flow:
         """Have every extension there that may have a hook, and know the tool's schema if one has."""
-        yield from self._settle(request)
+        yield from self.settle(request)
         if "tool_call" in self.lines:
             # An input that a hook has changed is held against it, and a core need not have listed the tools.
             seat = self.session.seats.get(owner.name)
@@ -224,14 +240,14 @@ class Hooked:
         self, request: Request, call: Call, peer: Peer, name: str, line: list[Hook], data: bytes
     ) -> None:
         """Ask the hooks of `line` about a call of the tool `name`, and go on with it as they have decided."""
-        self._runs.start("tool_call", line, data, call, partial(self._judged, request, call, peer, name))
+        self.runs.start("tool_call", line, data, call, partial(self._judged, request, call, peer, name))
 
     def goes_on(
         self, request: Request, call: Call, peer: Peer, line: list[Hook], data: bytes, leg: Call, since: int
     ) -> Run:
         """As `judge`, where the first hook was asked by the straight way: `leg` is the question."""
         done = partial(self._judged, request, call, peer, call.name)
-        return self._runs.go_on("tool_call", line, data, call, done, leg, since)
+        return self.runs.go_on("tool_call", line, data, call, done, leg, since)
 
     def _judged(self, request: Request, call: Call, peer: Peer, name: str, outcome: Outcome) -> None:
         session = self.session
@@ -284,7 +300,7 @@ class Hooked:
             return False
         if data is None or not call.is_open:
             return False
-        self._runs.start(
+        self.runs.start(
             "tool_result", self.lines["tool_result"], data, call, partial(self._patched, call, reply)
         )
         return True
@@ -314,127 +330,15 @@ class Hooked:
         if not line:
             return None
         about = Call(self.session, words.HOST_CALL, b"{}", seq=asker.seq)
-        return self._runs.made(event, line, data, about, done, failed)
+        return self.runs.made(event, line, data, about, done, failed)
 
     def tell_of(self, event: str, data: bytes) -> None:
         """Tell every extension that has a hook for it, and is there."""
         message = jsonrpc.notification(words.EVENT, hook_words.event_params(event, data))
         for hook in self.lines.get(event, ()):
-            peer = self._peer_of(hook.owner)
+            peer = self.peer_of(hook.owner)
             if peer is not None and peer.is_ready:
                 peer.notify(message, words.EVENT)
-
-    # Events of a Pi core.
-
-    def asked(self, request: Request) -> None:
-        """A Pi core asks what hooks say to an event."""
-        session = self.session
-        asked = events.decode_event.decode(request.envelope.params)
-        call = session.open_call(request, name=asked.event)
-        if call is None:
-            return
-        run(
-            session,
-            self._settle(request),
-            lambda _: self._settled_for(request, call, asked),
-            partial(session.failed, request),
-        )
-
-    def _settle(self, request: Request) -> Flow:
-        """Have every extension there that may have a hook."""
-        unsettled = self._unsettled()
-        if unsettled:
-            yield Settle([_of(seat, self.session, request) for seat in unsettled])
-            self._settled.update(seat.name for seat in unsettled)
-            self._look_again()
-            self.session.choose_way()
-
-    def _settled_for(self, request: Request, call: Call, asked: events.Event) -> None:
-        if not call.is_open:
-            return
-        point = POINTS.get(asked.event)
-        line = self.lines.get(asked.event, []) if point is not None and point.is_asked else []
-        if not line:
-            self.session.give(request, b"{}")
-            return
-        self._runs.start(asked.event, line, bytes(asked.data), call, partial(self._answered, request))
-
-    def _answered(self, request: Request, outcome: Outcome) -> None:
-        self.session.give(request, hook_words.answer_result(outcome.answer))
-
-    def tell(self, envelope: Envelope) -> None:
-        """A Pi core tells of an event: so is every extension that has a hook for it, and is there."""
-        try:
-            asked = events.decode_event.decode(envelope.params)
-        except msgspec.DecodeError:
-            return
-        if asked.event == events.SHORTCUT:
-            self._pressed(envelope, bytes(asked.data))
-            return
-        point = POINTS.get(asked.event)
-        if point is None or point.sender == "gateway":
-            # What the gateway sees itself it has told itself, once.
-            return
-        self.tell_of(asked.event, bytes(asked.data))
-
-    def _pressed(self, envelope: Envelope, data: bytes) -> None:
-        """A key was pressed: whose shortcut it is hears of it, and nobody else."""
-        peer = self._peer_of(offered.owner_of_key(self._registered(), data))
-        if peer is not None and peer.is_ready:
-            peer.notify(jsonrpc.notification(words.EVENT, bytes(envelope.params)), words.EVENT)
-
-    # What a Pi core registers for them.
-
-    def offers(self, request: Request) -> None:
-        """A Pi core asks for what the extensions of its session offer beside tools and commands."""
-        session = self.session
-        call = session.open_call(request)
-        if call is not None:
-            run(
-                session,
-                self._settle(request),
-                lambda _: self._offer(request, call),
-                partial(session.failed, request),
-            )
-
-    def _offer(self, request: Request, call: Call) -> None:
-        if call.is_open:
-            self._offered = self._offers()
-            self.session.give(request, self._offered)
-
-    def _registered(self) -> list[tuple[str, Registered]]:
-        """Return the extensions that are there, in the order of the configuration."""
-        peers = [(name, _connected(seat)) for name, seat in self.session.seats.items()]
-        return [
-            (name, peer.registered)
-            for name, peer in peers
-            if peer is not None and peer.registered is not None
-        ]
-
-    def _offers(self) -> bytes:
-        return offered.offers(self._registered(), self.session.catalog.called, self._events())
-
-    def _events(self) -> bytes:
-        lines = self.lines
-        asked_for = [
-            event
-            for event, point in POINTS.items()
-            if event in lines and (point.sender == "core" or event in _TOOL)
-        ]
-        return jsonrpc.encode(asked_for)
-
-    def _tell_offers(self) -> None:
-        cores: list[Core] = [core for core in self.session.cores if core.is_pi]
-        offers = self._offers() if cores else self._offered
-        if offers == self._offered:
-            return
-        self._offered = offers
-        message = jsonrpc.notification(words.OFFERS_CHANGED)
-        seq = self.session.tap.record(
-            "notification", ">core", message, method=words.OFFERS_CHANGED, flags=("synthetic",)
-        )
-        for core in cores:
-            core.notify(message, words.OFFERS_CHANGED, about=None, seq=seq)
 
 
 def _connected(seat: Seat) -> Peer | None:

@@ -273,7 +273,7 @@ class Session:
         elif method == "notifications/progress":
             self.asks.progress(core, envelope)
         elif method == words.EVENT and core.is_pi:
-            self.hooks.tell(envelope)
+            self.hooks.of_cores.tell(envelope)
         elif not words.is_ours(method):
             for peer in self.peers():
                 if peer.is_ready and not (peer.is_modern and method == "notifications/roots/list_changed"):
@@ -701,7 +701,8 @@ class Session:
         self.tap.close()
 
     def _ask_hooks(self, request: Request) -> None:
-        (self.hooks.asked if request.method == words.EVENT_HOOK else self.hooks.offers)(request)
+        of_cores = self.hooks.of_cores
+        (of_cores.asked if request.method == words.EVENT_HOOK else of_cores.offers)(request)
 
     def _pong(self, request: Request) -> None:
         self.give(request, b"{}")
