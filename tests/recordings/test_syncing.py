@@ -48,3 +48,16 @@ def test_what_may_wait_is_synced_with_the_next_or_at_once_where_there_is_no_next
     syncer.with_next()
     assert synced.wait(20)
     syncer.stop()
+
+
+def test_what_may_wait_is_not_hurried_where_there_is_a_next_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    syncer = Syncer(lambda: None, lambda: None, interval_s=0.0)
+    hurried: list[Syncer] = []
+
+    def soon(which: Syncer) -> None:
+        hurried.append(which)
+
+    monkeypatch.setattr(Syncer, "soon", soon)
+    syncer.with_next()
+    syncer.stop()
+    assert not hurried
