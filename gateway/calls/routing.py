@@ -1,6 +1,6 @@
 """Which peer a request is for: by the name, the URI or the reference that it holds, or because there is only one.
 
-Owns no names (the catalogue does) and sends nothing (the session does).
+Owns which task is run by whom; no names (the catalogue does). Sends nothing (the session does).
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ from gateway.calls.request import Request, held_back, invalid, read_named, renam
 from gateway.protocol.errors import METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
+    from gateway.calls.call import Call
     from gateway.calls.session import Session
 
 Handler: TypeAlias = Callable[[Request], None]
+
+MOST_TASKS = 10_000
+"""How many tasks are remembered with the peer that runs them, where there are several peers."""
 
 
 class _Reference(msgspec.Struct):
@@ -34,6 +38,8 @@ class Router:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.owners: dict[str, str] = {}
+        """Task id -> peer, for tasks that a call has started."""
 
     def by_name(self, list_method: str) -> Handler:
         """Return what routes requests by `params.name`, a name of that list."""
@@ -92,12 +98,23 @@ class Router:
         peer, original = found
         session.forward(request, session.seats[peer], params=renamed(request, original, ref.name))
 
+    def remember_task(self, call: Call, result: bytes) -> None:
+        """A call has started a task, as its result may say: what is asked about that goes to the same peer."""
+        try:
+            task = msgspec.json.decode(result, type=dict[str, Any]).get("task")
+        except msgspec.DecodeError:
+            return
+        if isinstance(task, dict) and call.peer is not None and self._session.only is None:
+            if len(self.owners) >= MOST_TASKS:
+                del self.owners[next(iter(self.owners))]
+            self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+
     def unknown(self, request: Request) -> None:
         """A method that the gateway does not know passes, where it is plain whom it is for."""
         seat = self._session.only
         if seat is None and request.method.startswith("tasks/"):
             task = msgspec.json.decode(request.envelope.params or b"{}", type=dict[str, Any]).get("taskId")
-            seat = self._session.seats.get(self._session.owners.get(str(task), ""))
+            seat = self._session.seats.get(self.owners.get(str(task), ""))
         if seat is None:
             why = f"Several peers are connected, and `{request.method}` does not say which one it is for"
             self._session.deny(request, invalid(METHOD_NOT_FOUND, "method_not_found", why))

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from gateway.config.model import Config
 
 
-MOST_TASKS = 10_000
-"""How many tasks are remembered with the peer that runs them, where there are several peers."""
 STATELESS_IDLE_S = 1800.0
 """How long a session whose cores come and go (stateless HTTP) is kept for the next one."""
 
@@ -79,8 +77,6 @@ class Session:
         self.max_in_flight = self.config.limits.max_in_flight_per_session
         self.room = self.max_in_flight + 1
         """How many calls a core may have open before those of all have to be counted: another one has one at least."""
-        self.owners: dict[str, str] = {}
-        """Task id -> peer, for tasks that a call has started."""
         self.asks = Asks(self)
         self.suspensions = self.asks.suspensions
         self.news = News(self)
@@ -488,7 +484,7 @@ class Session:
         if core is None:
             return
         if data.find(b'"taskId"') >= 0:
-            self._remember_task(call, envelope.result)
+            self.router.remember_task(call, envelope.result)
         core.answer(call.core_id, jsonrpc.with_id(data, envelope, call.core_id), seq)  # pyright: ignore[reportArgumentType]
 
     def _close(self, call: Call) -> Core | None:
@@ -540,7 +536,7 @@ class Session:
         if call.method != "tools/call" or call.peer is None or self.results is None:
             return
         if b'"taskId"' in reply.result:
-            self._remember_task(call, reply.result)
+            self.router.remember_task(call, reply.result)
         peer = call.peer.name
         why = self.results.complaint(peer, call.name, reply.result)
         if not why:
@@ -740,16 +736,6 @@ class Session:
     def postpones(self, call: Call | None, take_back: Callable[[], None]) -> bool:
         """Whether a call that is taken back is so too soon for a replay, which calls `take_back` later then."""
         return call is not None and self.exchange.host.postpones(call, take_back)
-
-    def _remember_task(self, call: Call, result: bytes) -> None:
-        try:
-            task = msgspec.json.decode(result, type=dict[str, Any]).get("task")
-        except msgspec.DecodeError:
-            return
-        if isinstance(task, dict) and call.peer is not None and self.only is None:
-            if len(self.owners) >= MOST_TASKS:
-                del self.owners[next(iter(self.owners))]
-            self.owners[str(task.get("taskId"))] = call.peer.name  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
 
 
 def _our_fault(outcome: Outcome) -> Fault:

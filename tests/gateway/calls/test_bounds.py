@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from gateway.calls import fetches, param_headers, session
+from gateway.calls import fetches, param_headers, routing
 from gateway.calls.catalog import MOST_TOLD, Catalog
 from gateway.calls.held import MOST_HELD, MOST_HELD_BYTES
 from gateway.calls.suspend import SUSPENDED_S
@@ -54,7 +54,7 @@ def test_so_much_waits_for_a_core_that_is_not_initialized_and_the_rest_is_counte
 
 
 def test_the_last_tasks_alone_are_remembered_with_their_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MOST_TASKS", 3)
+    monkeypatch.setattr(routing, "MOST_TASKS", 3)
     a, b = Service(tools=["run"]), Service(tools=["walk"])
     desk = Desk({"a": a, "b": b})
     core = desk.core()
@@ -63,7 +63,7 @@ def test_the_last_tasks_alone_are_remembered_with_their_peers(monkeypatch: pytes
         b.answers(b.gets("tools/call"), {"task": {"taskId": f"t{number}", "status": "working"}})
         core.gets()
 
-    assert list(core.receiver.session.owners) == ["t7", "t8", "t9"]
+    assert list(core.receiver.session.router.owners) == ["t7", "t8", "t9"]
     core.asks("tasks/get", {"taskId": "t9"}, id="a")
     assert b.gets("tasks/get")
     core.asks("tasks/get", {"taskId": "t0"}, id="b")
@@ -77,7 +77,7 @@ def test_a_task_of_the_only_peer_needs_no_remembering() -> None:
     core.calls()
     calc.answers(calc.gets("tools/call"), {"task": {"taskId": "t", "status": "working"}})
 
-    assert core.receiver.session.owners == {}
+    assert core.receiver.session.router.owners == {}
 
 
 def offers(subject: Catalog, number: int) -> None:
