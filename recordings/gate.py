@@ -274,6 +274,7 @@ class Gate:
             self._ready.append(node)
 
     def _settle(self, cause: int) -> None:
+        freed: list[int] = []
         settled = [cause]
         while settled:
             waiting = self._waiting.pop(settled.pop(), ())
@@ -284,7 +285,11 @@ class Gate:
                 if node < 0:
                     settled.append(node)
                 elif node not in self._done:
-                    self._ready.append(node)
+                    freed.append(node)
+        if len(freed) > 1:
+            # A knot frees what waits for it after all others, whenever that was said.
+            freed.sort()
+        self._ready.extend(freed)
 
     def _unseen(self, node: int) -> Iterator[int]:
         """The awaited arrivals that a delivery still waits for, through knots."""

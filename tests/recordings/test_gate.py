@@ -136,6 +136,23 @@ def test_what_a_peer_says_unasked_follows_what_it_had_said_and_heard() -> None:
     assert released(one) == [answer, told]
 
 
+def test_what_one_reply_lets_go_comes_in_the_order_of_the_recording() -> None:
+    tape = Tape()
+    first = tape.asks(lane="a")
+    earlier = tape.replies(tape.questions(first), {"roots": []})
+    tape.answers(first)
+    second = tape.asks(lane="a")
+    reply = tape.replies(tape.questions(second), {"roots": []})
+    told = tape.tells()
+    answer = tape.answers(second)
+    one = gate(tape)
+    for seq in (first, earlier, second):
+        one.happened(seq)
+        released(one)
+    one.happened(reply)
+    assert released(one) == [told, answer]
+
+
 def test_a_peer_goes_when_everybody_has_asked_and_been_told_what_came_before() -> None:
     tape, a, b, to_a, to_b = two_lanes()
     end = tape.ends()
