@@ -213,7 +213,7 @@ class Gateway:
             self.telemetry.reconfigured(config)
         self.world.redactor.know(config.secret_values())
         replaced = (*change.changed, *change.removed)
-        self.exchange.reconfigure(config, replaced=replaced)
+        self.exchange.reconfigure(config, replaced=replaced, settings=self.world.recordings.settings())
         self.world.spawn(self.world.warm_anew(set(replaced)))
         tell(f"configuration reloaded: {change.sentence()}")
 

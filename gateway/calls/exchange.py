@@ -235,10 +235,13 @@ class Exchange:
             peer for session in self.sessions if name in session.seats for peer in session.seats[name].peers
         ]
 
-    def reconfigure(self, config: Config, *, replaced: Iterable[str]) -> None:
+    def reconfigure(
+        self, config: Config, *, replaced: Iterable[str], settings: dict[str, Any] | None = None
+    ) -> None:
         """Serve by another configuration; sessions go on, and so do the peers that are not in `replaced`.
 
-        `replaced` names the peers that are gone, or reached or started in another way than before.
+        `replaced` names the peers that are gone, or reached or started in another way than before; `settings` is what
+        is recorded of the configuration (`config.recorded`).
         """
         self.config = config
         gone = set(replaced)
@@ -250,4 +253,4 @@ class Exchange:
         for name, peer in self.shared.items():
             peer.adjust(config.peers[name])
         for session in list(self.sessions):
-            session.reconfigure(config, gone)
+            session.reconfigure(config, gone, settings or {})

@@ -646,10 +646,11 @@ class Session:
         """Return every peer that this session has a connection to."""
         return [peer for seat in self.seats.values() for peer in seat.peers]
 
-    def reconfigure(self, config: Config, replaced: set[str]) -> None:
+    def reconfigure(self, config: Config, replaced: set[str], settings: dict[str, Any]) -> None:
         """Go on by another configuration: other seats, the same core, untouched peers as they are."""
         self.config = config
-        self.tap.record("mark", "inside", x={"reloaded": True, "replaced": sorted(replaced)})
+        facts = {"reloaded": True, "replaced": sorted(replaced), "settings": settings}
+        self.tap.record("mark", "inside", x=facts)
         before = self.seats
         self.seats = {}
         for name in config.active_peers:

@@ -8,13 +8,13 @@ that the recording shows to have gone off. `pairing` compares.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from gateway.calls.exchange import Exchange
 from gateway.calls.faults import fault_of, transport_of
-from gateway.config.recorded import has_terminal, joins_lists
+from gateway.config.recorded import config_of, has_terminal, joins_lists
 from gateway.protocol import hops
 from gateway.replay.clock import VirtualClock
 from gateway.replay.core_seats import CoreSeats
@@ -128,6 +128,8 @@ class Drive:
             self._from_core(frame)
         elif way == "peer>":
             self._from_peer(frame)
+        elif kind == "mark" and (frame.x or {}).get("settings"):
+            self._reconfigure(frame.x or {})
         elif _is_copied(frame):
             if kind == "restart":
                 state = (frame.x or {}).get("state")
@@ -149,6 +151,12 @@ class Drive:
         else:
             self._let_time_pass(frame)
         self.pairing.feeding = None
+
+    def _reconfigure(self, facts: dict[str, Any]) -> None:
+        """The configuration was read anew: go on by what is recorded of it."""
+        settings: dict[str, Any] = facts["settings"]
+        config, _ = config_of(settings, [])
+        self._exchange.reconfigure(config, replaced=facts.get("replaced", ()), settings=settings)
 
     def _comes_from_host(self, frame: Frame) -> bool:
         """Let what a connector, a session's file or a person gave be given again; whether the frame holds that."""

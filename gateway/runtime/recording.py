@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Set
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -152,13 +152,6 @@ class Recordings:
         path = self.directory if self._is_one else os.path.join(self.directory, session)
         if not self._is_one:
             os.makedirs(self.directory, 0o700, exist_ok=True)
-        settings = settings_of(
-            config,
-            transparent=world.is_transparent,
-            terminal=world.has_terminal,
-            roots=usual_roots(),
-            host_roots=[root.path for root in world.authorities.folders] if config.has_extensions else (),
-        )
         header = Header(
             session=session,
             by=f"tieline {__version__}",
@@ -168,7 +161,7 @@ class Recordings:
             peers={
                 name: self._met.get(name) or self._facts(peer) for name, peer in config.active_peers.items()
             },
-            settings=settings,
+            settings=self.settings(),
         )
         return Recorder(
             path,
@@ -178,6 +171,17 @@ class Recordings:
             on_write_error=config.record.on_write_error,
             on_incomplete=self._refused,
             looks=self._looks,
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """What is recorded of the configuration, as it is now."""
+        world, config = self._world, self._world.config
+        return settings_of(
+            config,
+            transparent=world.is_transparent,
+            terminal=world.has_terminal,
+            roots=usual_roots(),
+            host_roots=[root.path for root in world.authorities.folders] if config.has_extensions else (),
         )
 
     def _refused(self, fault: RecordingError) -> None:
