@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
+from uuid import uuid4
 
 from tests.e2e.matrix_server import ANSWER_META, CURSOR, RESULT_OF_THE_FUTURE
 from tests.e2e.raw_core import ELICITED, INFO, MODERN, PATIENCE_S, Era, Message, RawCore, subscription_of
@@ -155,7 +156,8 @@ async def progress(core: RawCore, peer: Era) -> None:
 
 
 async def cancellation(core: RawCore, peer: Era) -> None:
-    key = f"{id(core)}"
+    # Not `id(core)`, which a later core may have again, and the server outlives them all.
+    key = uuid4().hex
     params = {"name": "matrix_wait", "arguments": {"key": key}, "_meta": {"progressToken": "wait"}}
     id_, answer = await core.begin("tools/call", params)
     await core.until(lambda: core.notes("notifications/progress"))
