@@ -144,8 +144,8 @@ def test_an_idle_peer_is_told_without_the_gateway_that_has_one_anyway(
 def test_a_real_gateway_makes_as_many_system_calls_a_call_as_its_budget_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(exact, "FEW", 50)
-    monkeypatch.setattr(exact, "MANY", 250)
+    monkeypatch.setattr(exact, "FEW", 100)
+    monkeypatch.setattr(exact, "MANY", 1100)
     try:
         found = exact.syscalls(Setup())
     except MissingError as error:
