@@ -24,7 +24,9 @@ $(UV):
 	$(PYTHON) -m venv .tools/uv
 	.tools/uv/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
 
-.venv/.synced: pyproject.toml uv.lock | $(UV)
+SPEEDUPS := hatch_build.py $(wildcard */_speedups*.[ch] */*/_speedups*.[ch])
+
+.venv/.synced: pyproject.toml uv.lock $(SPEEDUPS) | $(UV)
 	$(UV) sync --quiet --locked --all-extras --python $(PYTHON)
 	@touch $@
 

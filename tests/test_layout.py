@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 TOP_LEVEL = {
     ".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "adapters", "compose.yaml", "docs",
-    "gateway", "loadtest", "pyproject.toml", "recordings", "tests", "transports", "uv.lock",
+    "gateway", "hatch_build.py", "loadtest", "pyproject.toml", "recordings", "tests", "transports", "uv.lock",
 }  # fmt: skip
 
 
