@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from adapters import kit
+from transports.interrupts import INTERRUPTED, heed
 
 Json: TypeAlias = dict[str, Any]
 ASK = "ask"
@@ -41,9 +42,10 @@ def run_or_ask(app: kit.App, options: argparse.Namespace, *, program: str) -> No
     except WordsError as fault:
         sys.exit(f"{program}: {fault}")
     try:
+        heed()
         sys.exit(asyncio.run(ask(app, asked)))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 def write_sample(program: str, to: str, write: Callable[[str], object]) -> None:

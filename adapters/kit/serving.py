@@ -22,6 +22,7 @@ from adapters.kit.mcp_session import McpSession
 from adapters.kit.pi_session import PiSession
 from transports.base import Acceptor, Hello, Link, TransportError
 from transports.guard import is_loopback
+from transports.interrupts import INTERRUPTED, heed
 from transports.stdio import serve_stdio
 from transports.unix import UnixListener
 
@@ -69,12 +70,15 @@ def run(app: App, options: argparse.Namespace | None = None) -> None:
     dialect: Dialect = "pi" if options is not None and options.dialect == "pi" else "mcp"
     listen: str = options.listen if options is not None else "stdio"
     try:
+        heed()
         if listen == "stdio":
             asyncio.run(_serve_one(app, dialect))
         else:
             asyncio.run(_serve_many(app, dialect, listen, options.token_file if options else None))
     except (ToolError, TransportError) as fault:
         sys.exit(f"{app.name}: {fault}")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 async def _serve_one(app: App, dialect: Dialect) -> None:

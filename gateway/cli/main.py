@@ -17,6 +17,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway.cli.output import BAD_INPUT, INTERRUPTED, WRONG_USE, CliError, tell_config_error, tell_error
+from transports.interrupts import heed
 
 if TYPE_CHECKING:
     import typer
@@ -157,6 +158,7 @@ def guarded(work: Work) -> int:
     from gateway.config.mistakes import ConfigError
 
     try:
+        heed()
         code = work()
         sys.stdout.flush()
         return code

@@ -1,0 +1,31 @@
+"""What Ctrl-C does to a program of ours before it is ready to hear of it: it ends at once, and says nothing.
+
+Owns that one handler, which is in force while a program is being loaded and once its work is done. Lies here because
+every program of ours stands on the transports, and imports next to nothing, since it has to be there first.
+"""
+
+import os
+import signal
+
+INTERRUPTED = 130
+"""The exit code, as shells give it."""
+
+
+def end_quietly() -> None:
+    """Have an interrupt end this process at once: there is nothing yet that would have to be put in order.
+
+    An exception in the middle of an import ends in a traceback, and some compiled modules crash of one. Where
+    interrupts are ignored, as behind `nohup`, they stay so.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def heed() -> None:
+    """From now on an interrupt is a `KeyboardInterrupt` again: the work has begun, and ends as it has to."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(*_: object) -> None:
+    os._exit(INTERRUPTED)
