@@ -7,6 +7,11 @@
 #include <Python.h>
 #include <stdlib.h>
 
+/* Whoever compiles says by what the sources are known again. */
+#ifndef TIELINE_SOURCES
+#define TIELINE_SOURCES ""
+#endif
+
 static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
@@ -14,10 +19,12 @@ static PyMethodDef methods[] = {
 static int
 start(PyObject *module)
 {
-    (void)module;
     const char *pure = getenv("TIELINE_PURE_PYTHON");
     if (pure != NULL && *pure != '\0') {
         PyErr_SetString(PyExc_ImportError, "TIELINE_PURE_PYTHON is set");
+        return -1;
+    }
+    if (PyModule_AddStringConstant(module, "SOURCES", TIELINE_SOURCES) < 0) {
         return -1;
     }
     return 0;
