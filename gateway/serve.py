@@ -87,6 +87,7 @@ class Gateway:
         self.listeners: Listeners | None = None
         """Where it listens, besides its own stdin."""
         self.ended = asyncio.Event()
+        self._is_hurried = False
         self.started_at = time.monotonic()
         self.limits = link_limits(config.limits)
 
@@ -228,11 +229,30 @@ class Gateway:
             self._tell(f"warning: {sentence}")
         return with_extensions(config, found)
 
+    def signalled(self) -> None:
+        """A signal has come: the first one ends the gateway, one that comes while it ends has it end at once."""
+        if not self.ended.is_set():
+            self.ended.set()
+            return
+        self._is_hurried = True
+        self.world.hurry()
+        # A third one has nobody to ask.
+        self.heed_signals(heed=False)
+
+    def heed_signals(self, *, heed: bool) -> None:
+        """Take signals to end, or take them no longer."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if heed:
+                loop.add_signal_handler(number, self.signalled)
+            else:
+                loop.remove_signal_handler(number)
+
     async def stop(self) -> None:
         """Give calls in flight the drain time, then end everything."""
         if self.exchange.drain():
             deadline = time.monotonic() + DRAIN_S
-            while self.exchange.drain() and time.monotonic() < deadline:
+            while self.exchange.drain() and time.monotonic() < deadline and not self._is_hurried:
                 await asyncio.sleep(0.02)
         self.exchange.close()
         if self.listeners is not None:
@@ -269,9 +289,7 @@ async def serve(
         tell(f"error: {fault}")
         await gateway.stop()
         return 3
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, gateway.ended.set)
+    gateway.heed_signals(heed=True)
     upkeep = Upkeep(gateway)
     code = 0
     try:
@@ -284,10 +302,8 @@ async def serve(
         tell(f"error: {fault}")
         code = 3
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
         await upkeep.stop()
-        await gateway.stop()
+        await _end(gateway)
     if options.is_transparent and gateway.world.news is not None and gateway.world.news.never_served:
         code = 1
     return code
@@ -326,11 +342,19 @@ async def play_core(
     try:
         await verifying.run()
     finally:
-        await gateway.stop()
+        await _end(gateway)
     # Not before: a server behind a URL is told of only once the requests that it has failed are answered.
     if gateway.world.news is not None:
         verifying.unreached = gateway.world.news.unreached
     return verifying
+
+
+async def _end(gateway: Gateway) -> None:
+    """End a gateway, whatever had it end: who signals meanwhile has waited long enough."""
+    gateway.ended.set()
+    gateway.heed_signals(heed=True)
+    await gateway.stop()
+    gateway.heed_signals(heed=False)
 
 
 async def check(config: Config) -> list[PeerReport]:

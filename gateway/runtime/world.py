@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 STOP_S = 8.0
 """The longest that the end of all peers together is waited for."""
+HURRY_S = 0.5
+"""The longest that it is, once there is no time."""
 
 
 class World:
@@ -293,12 +295,19 @@ class World:
         deadline = self._loop.time() + STOP_S
         while self._work and self._loop.time() < deadline:
             await asyncio.wait(set(self._work), timeout=deadline - self._loop.time())
-        for task in list(self._work):
-            task.cancel()
+        self._give_up()
         if self._work:
             await asyncio.wait(set(self._work), timeout=1.0)
         while self._auths:
             self._auths.popitem()[1].close()
+
+    def hurry(self) -> None:
+        """Have what ends wait for nobody much longer. A process that is left ends with this one."""
+        self._loop.call_later(HURRY_S, self._give_up)
+
+    def _give_up(self) -> None:
+        for task in list(self._work):
+            task.cancel()
 
 
 def echo(data: bytes) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from gateway.cli.audit import verified
 from gateway.config.options import ServeOptions
 from gateway.runtime.keeping import keeper_works
+from gateway.serve import DRAIN_S
 from recordings.store import open_recording
 from tests.processes.fault_kit import check_answers, comes_back
 from tests.processes.gateway_kit import (
@@ -91,6 +93,39 @@ def test_what_does_not_end_in_the_drain_time_is_told_that_the_gateway_ends(
             check_answers(core)
         assert here.recording().state == "sealed"
         assert here.recording().unanswered == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+def test_a_gateway_that_is_told_to_end_twice_tells_at_once_what_is_open_and_waits_for_nobody(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async def main() -> None:
+        peers = {"bad": bad("never-answers"), "family": bad("whole-family"), "good": echo()}
+        log = tmp_path / "log.jsonl"
+        with program(tmp_path, peers, telemetry={"log": True, "log_file": str(log)}) as gateway:
+            core = await gateway.core()
+            await comes_back(core, "good__echo")
+            await comes_back(core)
+            await core.tool("family__fault")
+            _, answer = core.start_tool("bad__fault")
+            gateway.process.send_signal(number)
+            while "error" not in await core.tool("good__echo", text="is it heard?"):
+                pass
+            began = time.monotonic()
+            gateway.process.send_signal(number)
+            data = told(await answer)
+            assert (data["code"], data["reason"], data["outcome"]) == ("io", "draining", "unknown")
+            assert await gateway.ended() == 0
+            assert time.monotonic() - began < DRAIN_S / 2
+            assert "Traceback" not in gateway.said()
+            await eventually(lambda: marked_by(gateway.pid) == [])
+            [path] = gateway.recordings
+            assert open_recording(path).unanswered == []
+        events = [json.loads(line)["event"] for line in log.read_text().splitlines()]
+        assert events.count("tool_call.end") == events.count("tool_call.start")
+        assert verified(log, path, json=False) == 0
 
     run(main())
 
