@@ -3,8 +3,8 @@
  * Owns bytes in, bytes out: no state, no file, no clock. Whatever is out of the ordinary is left to Python.
  */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "_speedups.h"
+
 #include <stdlib.h>
 
 /* Whoever compiles says by what the sources are known again. */
@@ -12,8 +12,9 @@
 #define TIELINE_SOURCES ""
 #endif
 
-static PyMethodDef methods[] = {
-    {NULL, NULL, 0, NULL},
+/* What adds the functions of each file. */
+static int (*const parts[])(PyObject *) = {
+    add_line,
 };
 
 static int
@@ -26,6 +27,11 @@ start(PyObject *module)
     }
     if (PyModule_AddStringConstant(module, "SOURCES", TIELINE_SOURCES) < 0) {
         return -1;
+    }
+    for (size_t each = 0; each < sizeof(parts) / sizeof(parts[0]); each++) {
+        if (parts[each](module) < 0) {
+            return -1;
+        }
     }
     return 0;
 }
@@ -41,7 +47,6 @@ static PyModuleDef_Slot slots[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_speedups",
-    .m_methods = methods,
     .m_slots = slots,
 };
 

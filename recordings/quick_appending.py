@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from recordings.appending import Appending
-from recordings.segment import BLOCK_BYTES, Chain, beside, crc32c, digest_of, frame_of
+from recordings.segment import BLOCK_BYTES, Chain, beside, digest_of, frame_in, line_from
 
 if TYPE_CHECKING:
     from recordings.looks import Looks
@@ -25,8 +25,8 @@ class QuickAppending(Appending):
     _looks: Looks | None
     """Who may know of long bodies already what is to be found out of them."""
 
-    def append_encoded(self, payload: bytes, seen: bytes, seq: int, at: int) -> bool:
-        """As `append`, for a frame that is JSON already: `payload` is what `json_of` gives for it. Returns whether the
+    def append_encoded(self, line: bytes, seen: bytes, seq: int, at: int) -> bool:
+        """As `append`, for a frame that is a line already: `line` is what `line_of` gives for it. Returns whether the
         redactor has looked at what is `seen` and suspects nothing.
 
         The body in it is known to be JSON without newlines, and shorter than a blob; only what is `seen` of it can be
@@ -38,10 +38,9 @@ class QuickAppending(Appending):
             # for themselves, since `redactor.hints(…)` looks for a method first.
             hints = redactor.hints
             if hints(seen) and redactor.suspects(seen):
-                return self._append_as_frame(payload)
+                return self._append_as_frame(line)
         if self._refusal is not None:
-            return self._append_as_frame(payload)
-        line = b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload))
+            return self._append_as_frame(line)
         lock = self._lock  # without `with`, which would cost twice as much, twice for each call
         lock.acquire()
         try:
@@ -75,14 +74,14 @@ class QuickAppending(Appending):
                     os.ftruncate(self._fd, self._size)
         finally:
             lock.release()
-        if at >= self._chain.due_at and self.append_together([payload], seen, seq, at):
+        if at >= self._chain.due_at and self.append_together([line], seen, seq, at):
             # As it is: a frame that is read and written anew is not spelt as it was.
             return redactor is not None
-        return self._append_as_frame(payload)
+        return self._append_as_frame(line)
 
-    def _append_as_frame(self, payload: bytes) -> bool:
+    def _append_as_frame(self, line: bytes) -> bool:
         """Go the long way, which sees to whatever is out of the ordinary; nothing is known of it then."""
-        self.append(frame_of(payload))
+        self.append(frame_in(line))
         return False
 
     def append_beside(self, start: bytes, body: bytes, seq: int, at: int, *, is_harmless: bool) -> bool:
@@ -103,7 +102,9 @@ class QuickAppending(Appending):
             digest = seen.digest if seen is not None else digest_of(body)
             if self._put_beside(beside(start, digest, len(body)), digest, body, seq, at):
                 return redactor is not None
-        self.append(msgspec.structs.replace(frame_of(start + b"}"), body=msgspec.Raw(body)), is_known=True)
+        self.append(
+            msgspec.structs.replace(frame_in(line_from(start + b"}")), body=msgspec.Raw(body)), is_known=True
+        )
         return False
 
     def _put_beside(self, line: bytes, digest: str, body: bytes, seq: int, at: int) -> bool:
@@ -131,7 +132,7 @@ class QuickAppending(Appending):
             self._syncer.dirty()
         return True
 
-    def append_together(self, payloads: list[bytes], seen: bytes, seq: int, at: int) -> bool:
+    def append_together(self, lines: list[bytes], seen: bytes, seq: int, at: int) -> bool:
         """As `append_encoded`, for frames numbered from `seq` on, by one write; say whether that was done.
 
         Where not, nothing was: they are to be appended one by one, and what is out of the ordinary shows then.
@@ -141,7 +142,6 @@ class QuickAppending(Appending):
             redactor is not None and redactor.hints(seen) and redactor.suspects(seen)
         ):
             return False
-        lines = [b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload)) for payload in payloads]
         data = b"".join(lines)
         size = len(data)
         with self._lock:
@@ -171,7 +171,7 @@ class QuickAppending(Appending):
                 return False
         if self._refusal is not None:
             return False
-        data = b'%b,"crc":%d}\n%b,"crc":%d}\n' % (first[:-1], crc32c(first), second[:-1], crc32c(second))
+        data = first + second
         lock = self._lock  # without `with`, as in `append_encoded`
         lock.acquire()
         try:

@@ -8,10 +8,9 @@ whoever has a clock says when a block is due.
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-import google_crc32c
 import msgspec
 from msgspec import field
 
@@ -26,18 +25,25 @@ try:
 except ImportError:
     from hashlib import blake2b
 
+try:
+    from recordings._speedups import crc32c, line_from
+    from recordings._speedups import line_filled as line_filled
+except ImportError:
+    from recordings.plain_lines import crc32c, line_from
+    from recordings.plain_lines import line_filled as line_filled
+
 BLOCK_BYTES = 256 * 1024
 """A block line is due after so many bytes of lines…"""
 BLOCK_NS = 50_000_000
 """… or so many nanoseconds after the block's first frame, whichever is first."""
 _NEWLINE = ord("\n")
 """A number is looked for in a third of the time that bytes take."""
+_SUM = b',"crc":'
 _NEVER = 1 << 63
 ALWAYS = -1
 
 _encoder = msgspec.json.Encoder()
 _decoder = late_decoder(Frame)
-crc32c = cast("Callable[[bytes], int]", google_crc32c.value)  # pyright: ignore[reportUnknownMemberType]
 
 
 class BadLineError(ValueError):
@@ -91,11 +97,6 @@ def line_of(frame: Frame) -> bytes:
     return line_from(json_of(frame))
 
 
-def line_from(payload: bytes) -> bytes:
-    """The line of a frame that is encoded: `payload` is its JSON object."""
-    return b'%b,"crc":%d}\n' % (payload[:-1], crc32c(payload))
-
-
 def digest_of(body: bytes) -> str:
     """The SHA-256 of a body of blob size, in hex. Raises `WriteRefusedError` where nothing can be loaded that finds it
     out."""
@@ -112,9 +113,9 @@ def beside(start: bytes, digest: str, size: int) -> bytes:
     return line_from(b'%b,"blob":{"hash":"%b","len":%d,"enc":"json"}}' % (start, digest.encode(), size))
 
 
-def frame_of(payload: bytes) -> Frame:
-    """The frame that a payload of ours encodes."""
-    return _decoder.decode(payload)
+def frame_in(line: bytes) -> Frame:
+    """The frame that a line of ours is of."""
+    return _decoder.decode(line[: line.rfind(_SUM)] + b"}")
 
 
 def encode(frame: Frame) -> bytes:
@@ -145,7 +146,7 @@ def decode(line: bytes) -> Frame:
 def _checked(line: bytes) -> bytes:
     if line[-2:] != b"}\n":
         raise BadLineError("the line does not end")
-    cut = line.rfind(b',"crc":')
+    cut = line.rfind(_SUM)
     if cut < 0:
         raise BadLineError("the line has no checksum")
     payload = line[:cut] + b"}"

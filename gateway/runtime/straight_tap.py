@@ -11,6 +11,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from recordings.errors import RecordingError
+from recordings.segment import line_filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,11 +54,11 @@ class StraightTap(ABC):
             form, is_harmless = self._calls[peer, name]
         except KeyError:
             form, is_harmless = self._words.call(peer, name)
-        frame = form % (seq, at, id, after, body)
+        line = line_filled(form, seq, at, id, after, body)
         # What is called is an attribute: looked up for itself it costs half as much as in the call.
         append = self._append
         try:
-            self.unsuspected = append(frame, body if is_harmless else frame, seq, at)
+            self.unsuspected = append(line, body if is_harmless else line, seq, at)
         except RecordingError as fault:
             return self._missing(fault)
         return seq
@@ -76,10 +77,10 @@ class StraightTap(ABC):
             form, is_harmless = self._answers[peer]
         except KeyError:
             form, is_harmless = self._words.answer(peer)
-        frame = form % (seq, at, id, re, after, body)
+        line = line_filled(form, seq, at, id, re, after, body)
         append = self._append
         try:
-            self.unsuspected = append(frame, body if is_harmless else frame, seq, at)
+            self.unsuspected = append(line, body if is_harmless else line, seq, at)
             if self._has_more:
                 if self._barrier:
                     self._hold("response", "peer>")

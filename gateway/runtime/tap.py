@@ -17,6 +17,7 @@ from gateway.runtime.straight_tap import StraightTap
 from recordings.errors import RecordingError
 from recordings.frame import BLOB_BYTES, LIFECYCLE, NO_BODY, Frame
 from recordings.header import PeerFacts
+from recordings.segment import line_filled
 from recordings.store import Recorder
 from transports.base import Id
 
@@ -32,6 +33,8 @@ QUICK_KINDS = PLAIN_KINDS | {"hook", "policy"}
 
 _WAY = b',"way":'
 NEWLINE = 10
+_FORM = b'{"seq":%d,"at":%d,%b%b%b%b}'
+"""Of a frame of which no more is known beforehand: numbers, head, references, tail and body."""
 
 
 class RecordingTap(StraightTap):
@@ -170,19 +173,19 @@ class RecordingTap(StraightTap):
                 request, answer, is_harmless = self._forms[kind, peer, way, method, name]
             except KeyError:
                 request, answer, is_harmless = self._words.form((kind, peer, way, method, name))
-            frame = (
-                request % (seq, at, id, after, body)
+            line = (
+                line_filled(request, seq, at, id, after, body)
                 if re is None
-                else answer % (seq, at, id, re, after, body)
+                else line_filled(answer, seq, at, id, re, after, body)
             )
-            seen = body if is_harmless else frame
+            seen = body if is_harmless else line
         else:
             head, tail, _ = self._words[kind, peer, way, method, name]
-            frame = seen = b'{"seq":%d,"at":%d,%b%b%b%b}' % (seq, at, head, _refs(id, re, after), tail, body)
+            line = seen = line_filled(_FORM, seq, at, head, _refs(id, re, after), tail, body)
         # What is called is an attribute: looked up for itself it costs half as much as in the call.
         append = self._append
         try:
-            self.unsuspected = append(frame, seen, seq, at)
+            self.unsuspected = append(line, seen, seq, at)
             if self._has_more:
                 if self._barrier:
                     self._hold(kind, way)
@@ -236,16 +239,14 @@ class RecordingTap(StraightTap):
             if after is None
             else _refs(id, re, None) + more + b',"after":%d' % after
         )
-        if body:
-            tail += body
-        else:
+        if not body:
             tail = tail[: -len(BODY)]
         if x is not None:
-            tail += b',"x":' + encode(x)
-        frame = b'{"seq":%d,"at":%d,%b%b%b}' % (seq, at, head, refs, tail)
+            body += b',"x":' + encode(x)
+        line = line_filled(_FORM, seq, at, head, refs, tail, body)
         append = self._append
         try:
-            append(frame, frame, seq, at)
+            append(line, line, seq, at)
             if self._barrier:
                 self._hold(kind, way)
         except RecordingError as fault:
@@ -273,7 +274,7 @@ class RecordingTap(StraightTap):
         seq = self._next
         at = monotonic_ns() - self._start
         words, forms, most = self._words, self._forms, self._quick_bytes
-        frames: list[bytes] = []
+        lines: list[bytes] = []
         seen: list[bytes] = []
         for peer, body, id_, re, name in rows:
             if len(body) >= most or NEWLINE in body:
@@ -282,15 +283,15 @@ class RecordingTap(StraightTap):
                 request, answer, is_harmless = forms[kind, peer, way, method, name]
             except KeyError:
                 request, answer, is_harmless = words.form((kind, peer, way, method, name))
-            frame = (
-                request % (seq, at, id_, after, body)
+            line = (
+                line_filled(request, seq, at, id_, after, body)
                 if re is None
-                else answer % (seq, at, id_, re, after, body)
+                else line_filled(answer, seq, at, id_, re, after, body)
             )
-            frames.append(frame)
-            seen.append(body if is_harmless else frame)
+            lines.append(line)
+            seen.append(body if is_harmless else line)
             seq += 1
-        return self._append_all(frames, seen, at)
+        return self._append_all(lines, seen, at)
 
     def asking(
         self, body: bytes, peer: str, id: int, after: int | None, name: str,  # noqa: A002
@@ -313,8 +314,8 @@ class RecordingTap(StraightTap):
         seq = self._next
         at = monotonic_ns() - self._start
         first, second, is_harmless = self._questions[peer, name, asked, event]
-        first %= (seq, at, id, after, body)
-        second %= (seq + 1, at, question_id, seq, question)
+        first = line_filled(first, seq, at, id, after, body)
+        second = line_filled(second, seq + 1, at, question_id, seq, question)
         append = self._append_both
         if not append(first, second, b"%b\n%b" % (body if is_harmless else first, second), seq, at):
             return -1
@@ -344,8 +345,8 @@ class RecordingTap(StraightTap):
         seq = self._next
         at = monotonic_ns() - self._start
         first, second, is_harmless = self._decisions[form, peer, event]
-        first %= (seq, at, id, re, after, body)
-        second %= (seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
+        first = line_filled(first, seq, at, id, re, after, body)
+        second = line_filled(second, seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
         # A decision without a patch says nothing but those words and numbers.
         seen = body if is_harmless and not patch else b"%b\n%b" % (body if is_harmless else first, second)
         append = self._append_both
@@ -367,9 +368,9 @@ class RecordingTap(StraightTap):
         if len(question) >= self._quick_bytes or NEWLINE in question:
             return -1
         head, tail, _ = self._words["request", asked, ">peer", "pi/event_hook", event, "synthetic"]
-        third = b'{"seq":%d,"at":%d,%b,"id":%d,"parent":%d%b%b}' % (
-            seq + 2, at, head, id_, judged, tail, question,
-        )  # fmt: skip
+        third = line_filled(
+            b'{"seq":%d,"at":%d,%b,"id":%d,"parent":%d%b%b}', seq + 2, at, head, id_, judged, tail, question
+        )
         if not self._recorder.append_together([answer, decision, third], b"%b\n%b" % (seen, third), seq, at):
             return -1
         self.at = at
@@ -384,18 +385,18 @@ class RecordingTap(StraightTap):
         self._look_for_secrets()
         seq = self._next
         at = monotonic_ns() - self._start
-        frames: list[bytes] = []
+        lines: list[bytes] = []
         seen: list[bytes] = []
         for body, peer, id_, name, question_id, question in rows:
             if self._is_odd(after, body, question):
                 return -1
             first, second, is_harmless = self._questions[peer, name, asked, event]
-            first %= (seq, at, id_, after, body)
-            second %= (seq + 1, at, question_id, seq, question)
-            frames += (first, second)
+            first = line_filled(first, seq, at, id_, after, body)
+            second = line_filled(second, seq + 1, at, question_id, seq, question)
+            lines += (first, second)
             seen += (body if is_harmless else first, second)
             seq += 2
-        return self._append_all(frames, seen, at)
+        return self._append_all(lines, seen, at)
 
     def deciding_together(
         self, peer: str, after: int | None, event: str, rows: Sequence[DecidingRow]
@@ -404,21 +405,21 @@ class RecordingTap(StraightTap):
         self._look_for_secrets()
         seq = self._next
         at = monotonic_ns() - self._start
-        frames: list[bytes] = []
+        lines: list[bytes] = []
         seen: list[bytes] = []
         for body, id_, re, patch, judged, form, since in rows:
             if self._is_odd(after, body, patch):
                 return -1
             first, second, is_harmless = self._decisions[form, peer, event]
-            first %= (seq, at, id_, re, after, body)
-            second %= (seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
-            frames += (first, second)
+            first = line_filled(first, seq, at, id_, re, after, body)
+            second = line_filled(second, seq + 1, at, re, judged, BODY + patch if patch else b"", at - since)
+            lines += (first, second)
             if is_harmless and not patch:
                 seen.append(body)
             else:
                 seen += (body if is_harmless else first, second)
             seq += 2
-        return self._append_all(frames, seen, at)
+        return self._append_all(lines, seen, at)
 
     def _is_odd(self, after: int | None, body: bytes, other: bytes) -> bool:
         """Whether two frames cannot be recorded as most are."""
@@ -432,14 +433,14 @@ class RecordingTap(StraightTap):
             or NEWLINE in other
         )
 
-    def _append_all(self, frames: list[bytes], seen: list[bytes], at: int) -> int:
-        """Append frames that follow on the last one, by one write; the number of the first, or -1."""
+    def _append_all(self, lines: list[bytes], seen: list[bytes], at: int) -> int:
+        """Append frames, as lines, that follow on the last one, by one write; the number of the first, or -1."""
         first = self._next
         # Looked through in one go: a newline is an edge to every pattern, so none begins to match or ceases to.
-        if not self._recorder.append_together(frames, b"\n".join(seen), first, at):
+        if not self._recorder.append_together(lines, b"\n".join(seen), first, at):
             return -1
         self.at = at
-        self._next = first + len(frames)
+        self._next = first + len(lines)
         self.unsuspected = self._has_redactor
         return first
 

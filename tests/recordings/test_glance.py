@@ -19,6 +19,7 @@ from recordings.linear import any_of, escaped
 from recordings.names import STEMS
 from recordings.patterns import SHAPES, prefilter
 from recordings.redaction import GlancingRedactor, Redactor
+from recordings.segment import line_filled
 from recordings.store import Recorder, open_recording
 from tests.no_descriptors import cannot_load
 from tests.recordings.recording_kit import SECRET_KEY
@@ -169,21 +170,23 @@ def test_nothing_is_recorded_unseen_where_re2_cannot_be_loaded(
         on_write_error=policy,
         on_incomplete=lambda refusal: told.append(str(refusal)),
     )
-    frames = [
-        b'{"seq":%d,"at":%d,"kind":"request","way":"core>","body":{"%b":"Zq9Zq9Zq9"}}' % (seq, seq, name)
+    lines = [
+        line_filled(
+            b'{"seq":%d,"at":%d,"kind":"request","way":"core>","body":{"%b":"Zq9Zq9Zq9"}}', seq, seq, name
+        )
         for seq, name in enumerate((b"plain", b"password", b"password"))
     ]
-    recorder.append_encoded(frames[0], frames[0], 0, 0)
+    recorder.append_encoded(lines[0], lines[0], 0, 0)
     cannot_load(monkeypatch, "re2")
-    assert recorder.append_together([frames[1]], frames[1], 1, 1) is False
+    assert recorder.append_together([lines[1]], lines[1], 1, 1) is False
     if policy == "refuse":
         with pytest.raises(WriteRefusedError, match="what looks for secrets cannot be loaded"):
-            recorder.append_encoded(frames[1], frames[1], 1, 1)
+            recorder.append_encoded(lines[1], lines[1], 1, 1)
     else:
-        recorder.append_encoded(frames[1], frames[1], 1, 1)
+        recorder.append_encoded(lines[1], lines[1], 1, 1)
         assert told == ["the recording cannot be written: what looks for secrets cannot be loaded"]
     monkeypatch.undo()
-    recorder.append_encoded(frames[2], frames[2], 2, 2)
+    recorder.append_encoded(lines[2], lines[2], 2, 2)
     recorder.close()
     found = list(open_recording(tmp_path / "r"))
     assert [frame.kind for frame in found][:3] == ["request", "drop", "request"]

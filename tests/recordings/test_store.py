@@ -31,7 +31,7 @@ from recordings.errors import (
 from recordings.frame import BLOB_BYTES
 from recordings.header import Header, Parent, PeerFacts
 from recordings.sealing import CHUNK_BYTES, seal_directory
-from recordings.segment import BLOCK_NS, json_of
+from recordings.segment import BLOCK_NS, line_from, line_of
 from recordings.store import Durability, Recorder, open_recording
 from recordings.syncing import Syncer
 from tests.recordings.recording_kit import frame, recorded, same, session
@@ -287,11 +287,11 @@ def test_blocks_end_behind_the_same_lines_whichever_way_frames_come(way: str, tm
             recorder.append(frames[0])
             for one, other in zip(frames[1::2], frames[2::2], strict=True):
                 if quick and way == "both":
-                    assert recorder.append_both(json_of(one), json_of(other), b"", one.seq, 0)
+                    assert recorder.append_both(line_of(one), line_of(other), b"", one.seq, 0)
                     continue
                 for each in (one, other):
                     if quick:
-                        recorder.append_encoded(json_of(each), b"", each.seq, 0)
+                        recorder.append_encoded(line_of(each), b"", each.seq, 0)
                     else:
                         recorder.append(each)
         written.append((tmp_path / str(quick) / files.FRAMES).read_bytes())
@@ -597,14 +597,14 @@ def _no_thread(_: threading.Thread) -> None:
 
 def test_the_first_frame_of_a_recording_may_come_encoded_and_only_one_is_the_first(tmp_path: Path) -> None:
     first = frame(0, at=5)
-    payload = json_of(first)
+    line = line_of(first)
     with Recorder(tmp_path / "long") as recorder:
         recorder.append(first)
     with Recorder(tmp_path / "short") as recorder:
-        recorder.append_encoded(payload, payload, 0, 5)
+        recorder.append_encoded(line, line, 0, 5)
         assert recorder.last == 0
         with pytest.raises(RecordingError, match="comes after"):
-            recorder.append_encoded(payload, payload, 0, 5)
+            recorder.append_encoded(line, line, 0, 5)
 
     one, other = ((tmp_path / name / files.FRAMES).read_bytes().splitlines()[0] for name in ("long", "short"))
     assert one == other
@@ -619,7 +619,7 @@ def test_a_frame_that_comes_encoded_is_written_as_it_is_whether_a_block_is_due_o
     payload = b'{"seq":1,"at":%d,"kind":"notification","way":"core>","body":  {"method": "m"}}' % at
     with Recorder(path) as recorder:
         recorder.append(frame(0, at=0))
-        recorder.append_encoded(payload, payload, 1, at)
+        recorder.append_encoded(line_from(payload), payload, 1, at)
         lines = (path / files.FRAMES).read_bytes().splitlines()
         recorder.append(frame(2, at=at + 1))
     assert len(lines) == (3 if is_due else 2)

@@ -21,7 +21,7 @@ from gateway.runtime.tap import RecordingTap
 from recordings.frame import BLOB_BYTES, NO_BODY, Frame
 from recordings.looks import Looks
 from recordings.redaction import Redactor
-from recordings.segment import line_of
+from recordings.segment import line_filled, line_of
 from recordings.store import Recorder, open_recording
 
 ids = st.one_of(st.just(UNSET), st.none(), st.integers(), st.text(max_size=8))
@@ -407,8 +407,8 @@ def test_a_block_that_is_due_is_closed_before_messages_that_are_recorded_togethe
     recorder = Recorder(tmp_path / "recording", durability="os")
     tap = RecordingTap(recorder, on_refusal=lambda fault: None, on_close=lambda tap: None)
     tap.record("mark", "inside", x={"first": True})
-    frames = [b'{"seq":%d,"at":%d,"kind":"mark"}' % (seq, 10**12) for seq in (1, 2)]
-    assert recorder.append_together(frames, b"", 1, tap.at + 10**9)
+    lines = [line_filled(b'{"seq":%d,"at":%d,"kind":"mark"}', seq, 10**12) for seq in (1, 2)]
+    assert recorder.append_together(lines, b"", 1, tap.at + 10**9)
     tap.end().close()
     lines = (tmp_path / "recording" / "frames.jsonl").read_bytes().splitlines()
     assert [b'"kind":"block"' in line for line in lines] == [False, True, False, False, True]

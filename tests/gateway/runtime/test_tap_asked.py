@@ -17,6 +17,7 @@ from gateway.runtime.observed import ObservedTap, ShownTap
 from gateway.runtime.tap import RecordingTap
 from recordings.frame import BLOB_BYTES
 from recordings.redaction import Redactor
+from recordings.segment import line_filled
 from recordings.store import Recorder, open_recording
 from tests.gateway.runtime.test_tap import Broken, tap_in
 
@@ -175,7 +176,7 @@ def test_what_cannot_be_written_at_once_is_neither_there_nor_numbered(tmp_path: 
 def test_a_block_that_is_due_is_closed_before_both(tmp_path: Path) -> None:
     tap = tap_in(str(tmp_path))
     tap.record("mark", "inside", x={"first": True})
-    first, second = (b'{"seq":%d,"at":%d,"kind":"mark"}' % (seq, 10**12) for seq in (1, 2))
+    first, second = (line_filled(b'{"seq":%d,"at":%d,"kind":"mark"}', seq, 10**12) for seq in (1, 2))
     recorder = tap.end()
     assert recorder.append_both(first, second, b"", 1, tap.at + 10**9)
     recorder.close()
