@@ -29,6 +29,7 @@ SEALED = "sealed"
 HEADER = "recording.json"
 BLOBS = "blobs"
 RESERVE = ".reserve"
+KEY_BYTES = 32
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Errors that mean there is no room, and that may pass."""
@@ -249,7 +250,12 @@ def readable(path: Path, name: str) -> Generator[None]:
 
 
 def secret_key(path: Place) -> bytes:
-    """The 32 bytes in a private file, made on first use: the key that a project's secrets are hashed with."""
+    """The 32 bytes in a private file, made on first use: the key that a project's secrets are hashed with.
+
+    Raises:
+        RecordingError: If there is a file which is no key, or cannot be read.
+        OSError: If there is none, and none can be made.
+    """
     try:
         key = _read_key(path)
     except FileNotFoundError:
@@ -259,16 +265,30 @@ def secret_key(path: Place) -> bytes:
 
 def _read_key(path: Place) -> bytes:
     """The bytes of a key; none where the power failed before they were on the disk."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        key = os.read(fd, 64)
-    finally:
-        os.close(fd)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            key, size = os.read(fd, 64), os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if not os.path.lexists(path):
+            raise
+        why = "is a symbolic link" if error.errno == errno.ELOOP else f"cannot be read: {error.strerror}"
+        raise _no_key(path, why) from error
     if not key.strip(b"\0"):
         return b""
-    if len(key) != 32:
-        raise RecordingError(f"{path} is not a key of 32 bytes", code="invalid_request")
+    if len(key) != KEY_BYTES:
+        raise _no_key(path, f"has to have {KEY_BYTES} bytes, and has {size}")
     return key
+
+
+def _no_key(path: Place, why: str) -> RecordingError:
+    return RecordingError(
+        f"the key that secrets are marked under, `{path}`, {why}: put the right one there, or delete it, and a new one "
+        "is made, under which new recordings mark a secret otherwise than older ones",
+        code="invalid_request",
+    )
 
 
 def _new_key(path: Place) -> bytes:
@@ -284,7 +304,7 @@ def _new_key(path: Place) -> bytes:
             if key:
                 os.close(directory)
                 return key
-        key = os.urandom(32)
+        key = os.urandom(KEY_BYTES)
         replace(directory, name, key, synced=False)
         with contextlib.suppress(OSError):
             fcntl.flock(directory, fcntl.LOCK_UN)

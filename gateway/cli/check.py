@@ -67,10 +67,11 @@ def _told_dry(path: Path, config: Config, *, json: bool) -> int:
 
 def try_peers(config: Config) -> list[PeerReport]:
     """Try each peer that is not disabled; shows on a terminal that this takes a moment."""
+    from gateway.cli.reading import telling
     from gateway.serve import check
 
     names = ", ".join(config.active_peers)
-    with console(stderr=True).status(f"trying {names}"):
+    with telling(), console(stderr=True).status(f"trying {names}"):
         return list(asyncio.run(check(config)))
 
 

@@ -9,7 +9,6 @@ import os
 from typing import TYPE_CHECKING
 
 from gateway.config.model import Config
-from recordings.errors import RecordingError
 from recordings.files import secret_key
 from recordings.redaction import GlancingRedactor, Redactor
 
@@ -22,10 +21,13 @@ def make_redactor(config: Config, state: Path | str) -> Redactor:
 
     Where the state directory cannot be written, a key of this run alone serves: equal secrets are then marked
     alike within the run only.
+
+    Raises:
+        RecordingError: If there is a file in the place of the key that is none.
     """
     try:
         key = secret_key(os.path.join(state, "redaction.key"))
-    except (OSError, RecordingError):
+    except OSError:
         key = os.urandom(32)
     rules = config.record.redact
     return GlancingRedactor(

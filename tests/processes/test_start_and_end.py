@@ -70,6 +70,34 @@ def test_a_state_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", [["run"], ["check"], ["tools", "list"]], ids=" ".join)
+def test_a_key_of_a_wrong_size_is_told_with_its_place_and_what_to_do(
+    tmp_path: Path, command: list[str]
+) -> None:
+    key = tmp_path / "state" / "redaction.key"
+    key.parent.mkdir()
+    key.write_bytes(b"too short")
+    (tmp_path / "tieline.toml").write_text(toml_of({"good": echo()}, listen={"http": {}}))
+    done = subprocess.run(
+        [*TIELINE, *command],
+        cwd=tmp_path,
+        env={**os.environ, "TIELINE_STATE_DIR": str(tmp_path / "state")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert (
+        f"error: the key that secrets are marked under, `{key}`, has to have 32 bytes, and has 9: "
+        in done.stderr
+    )
+    assert len(done.stderr.splitlines()) == 1
+    assert key.read_bytes() == b"too short"
+
+
 def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
     done = started(tmp_path, "--ready-file", str(tmp_path / "nowhere" / "ready.json"), listen={"http": {}})
 
