@@ -14,13 +14,21 @@ from gateway.calls.call import Call, Reply
 from gateway.calls.concern import LISTEN
 from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
-from gateway.calls.plain_params import Reads, read_legacy, read_modern
+from gateway.calls.plain_params import (
+    Reads,
+    ReadsCall,
+    envelope_of,
+    read_legacy,
+    read_modern,
+    read_modern_call,
+    reads_asked,
+    reads_call,
+)
 from gateway.calls.reading import mcp_token
 from gateway.calls.straight import go_together, goes_straight
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.bounds import FLAT, LIST
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
-from gateway.protocol.jsonrpc import CALL_ROOM, BadMessage, Envelope, Kind, is_utf8, read_sure
+from gateway.protocol.jsonrpc import BadMessage, Envelope, Kind
 from gateway.protocol.salvage import Salvaged, salvage, split
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
@@ -67,6 +75,8 @@ class Core:
         """The era of its plain calls; None until that is known."""
         self.reads: Reads = read_modern if hello.ephemeral else read_legacy
         """Reads the params of such a call."""
+        self.reads_call: ReadsCall = read_modern_call if hello.ephemeral else reads_call
+        """Reads the whole of it, where it is as most are."""
         self.version = ""
         self.client: Client | None = None
         self.capabilities: dict[str, Any] = {}
@@ -86,49 +96,35 @@ class Core:
         self._next_ask = 0
         self.most_depth = session.config.limits.max_json_depth
         """How deep its messages may nest."""
-        self.flat_bytes = FLAT * self.most_depth
-        """A message no longer than that nests too deep by more lists alone than a short one has."""
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the core."""
-        # As `scan` and `Session.core_asked`, without the calls, for what most messages are: compact and flat. Whatever
-        # is not leaves at once, since long jumps take a bytecode more.
+        # As `scan` and `Session.core_asked`, without the calls, for what most messages are.
         session = self.session
-        size = len(data)
-        flat = self.flat_bytes
-        if (
-            size > flat
-            # Most calls hold no list at all, and to see that takes no copy.
-            or (LIST in data and LIST in data[(flat - size) // 3 :])
-            or origin is not None
-            or not (session.is_straight or session.hooked is not None)
-        ):
-            self._read(data, origin)
-            return
-        try:
-            envelope = read_sure(data)
-        except (msgspec.DecodeError, RecursionError, ValueError):
-            self._read(data, origin)
-            return
-        if (
-            envelope.method != "tools/call"
-            or not envelope.params
-            or size - len(envelope.params) >= CALL_ROOM
-            or envelope.id.__class__ is not int
-            or not (data.isascii() or is_utf8(data))
-        ):
-            self._read(data, origin)
-            return
-        try:
-            if session.is_straight and goes_straight(session, self, data, envelope):
+        if origin is None and session.is_straight:
+            found = self.reads_call(data, self.most_depth)
+            if found is not None:
+                try:
+                    if goes_straight(session, self, data, found):
+                        return
+                except Exception as fault:  # noqa: BLE001 - as there
+                    session.core_failed(self, data, envelope_of(found), None, fault)
+                    return
+                if session.hooked is None:
+                    session.take(self, data, envelope_of(found), None)
+                    return
+        elif origin is None and session.hooked is not None:
+            asking = reads_asked(data, self.most_depth)
+            if asking is not None:
+                try:
+                    if session.hooked.goes_straight(self, data, asking):
+                        return
+                except Exception as fault:  # noqa: BLE001 - as above
+                    session.core_failed(self, data, envelope_of(asking), None, fault)
+                    return
+                session.take(self, data, envelope_of(asking), None)
                 return
-            hooked = session.hooked
-            if hooked is not None and hooked.goes_straight(self, data, envelope):
-                return
-        except Exception as fault:  # noqa: BLE001 - as there
-            session.core_failed(self, data, envelope, None, fault)
-            return
-        session.take(self, data, envelope, None)
+        self._read(data, origin)
 
     def _read(self, data: bytes, origin: Origin | None) -> None:
         try:
@@ -323,7 +319,7 @@ class Core:
         view = mcp.read_initialize.decode(params or b"{}")
         self.capabilities = msgspec.json.decode(view.capabilities, type=dict[str, Any])
         self.era = self.plain = "legacy"
-        self.reads = read_legacy
+        self.reads, self.reads_call = read_legacy, reads_call
         self.version = view.version
         self.client = Client(
             version=view.version,
@@ -335,7 +331,7 @@ class Core:
     def become_modern(self, meta: mcp.MetaView) -> None:
         """Take in what its first request of the modern era says."""
         self.era = self.plain = "modern"
-        self.reads = read_modern
+        self.reads, self.reads_call = read_modern, read_modern_call
         self.version = meta.version
         self.initialized = True
         self.session.know_core(self, meta.version, bytes(meta.client))

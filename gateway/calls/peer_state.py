@@ -7,9 +7,10 @@ is reached (the `Host` does), nor where its words go (its sessions do).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import msgspec
+from msgspec import Raw
 
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
@@ -30,10 +31,15 @@ from gateway.calls.pi import words
 from gateway.calls.straight import come_together, comes_straight
 from gateway.calls.wants import Wants
 from gateway.protocol import jsonrpc, mcp
-from gateway.protocol.bounds import FLAT, LIST, is_deep
+from gateway.protocol.bounds import is_deep
 from gateway.protocol.errors import METHOD_NOT_FOUND, Fault, error_object, unkept, unrecorded
-from gateway.protocol.jsonrpc import ANSWER_ROOM, BadMessage, Envelope, is_utf8, read_sure
+from gateway.protocol.jsonrpc import BadMessage, Envelope, LongAnswer
 from transports.base import Id, Link, Origin, Stamp, TransportError
+
+try:
+    from gateway.protocol._speedups import read_answer
+except ImportError:
+    from gateway.protocol.short_messages import read_answer
 
 if TYPE_CHECKING:
     from gateway.calls.asks import PeerAsk
@@ -80,7 +86,7 @@ class Peer:
     # An object with more than thirty attributes and no slots holds a table of them: 1.6 KB for each peer.
     __slots__ = (
         "__weakref__", "_early", "_settled", "ask_at_once", "asks", "calls", "capabilities", "client",
-        "config", "damage", "delivered", "era", "errors", "facts", "fault", "flat_bytes", "flood", "hops", "host",
+        "config", "damage", "delivered", "era", "errors", "facts", "fault", "flood", "hops", "host",
         "info", "is_alone", "is_full", "is_plain", "last_fault", "last_id", "level", "life", "likely", "limit", "link",
         "lives", "may_renew", "most_depth", "name", "next_life", "on_left", "pending", "plain",
         "refusal", "registered", "send_line", "sessions", "shakes", "state", "timeout_ns", "version", "waiting",
@@ -167,8 +173,6 @@ class Peer:
     def nest(self, most_depth: int) -> None:
         """Say how deep its messages may nest; done by the exchange."""
         self.most_depth = most_depth
-        self.flat_bytes = FLAT * most_depth
-        """As a core has it."""
 
     @property
     def is_modern(self) -> bool:
@@ -527,27 +531,14 @@ class Peer:
 
     def message(self, data: bytes, origin: Origin | None = None) -> None:
         """One message of the peer."""
-        # As `scan`, without the call, for what most messages are: compact and flat.
+        # As `scan`, without the call, for what most messages are.
         self.damage.silence = 0
-        size = len(data)
-        few = self.flat_bytes - size
-        if few < 0 or LIST in data[few // 3 :]:
+        found = read_answer(data, self.most_depth)
+        if found is None:
             self._read(data, origin)
-            return
-        try:
-            envelope = read_sure(data)
-        except (msgspec.DecodeError, RecursionError, ValueError):
-            self._read(data, origin)
-            return
-        result = envelope.result
-        if not result or size - len(result) >= ANSWER_ROOM or not (data.isascii() or is_utf8(data)):
-            self._read(data, origin)
-        elif comes_straight(self, data, envelope):
-            return
-        elif envelope.id.__class__ is int:
-            self._answer(data, envelope, "response")
-        else:
-            self._read(data, origin)
+        elif not comes_straight(self, data, found):
+            id_, result = found
+            self._answer(data, Envelope("2.0", id_, result=Raw(result)), "response")
 
     def _read(self, data: bytes, origin: Origin | None) -> None:
         try:
@@ -557,8 +548,10 @@ class Peer:
         except BadMessage as bad:
             self.damage.bad(data, bad)
             return
-        if kind == "response" and envelope.jsonrpc == "2.0" and comes_straight(self, data, envelope):
-            return
+        if kind == "response" and envelope.jsonrpc == "2.0":
+            long = cast("LongAnswer", envelope) if envelope.__class__ is LongAnswer else None
+            if comes_straight(self, data, (envelope.id, envelope.result), long):  # pyright: ignore[reportArgumentType] - what is no number is no key
+                return
         if kind in ("response", "error"):
             self._answer(data, envelope, kind)
             return

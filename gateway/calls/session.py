@@ -24,10 +24,10 @@ from gateway.calls.listen import Listens
 from gateway.calls.news import News
 from gateway.calls.peer_state import Peer
 from gateway.calls.pi import words
-from gateway.calls.plain_params import LANE_MARK
+from gateway.calls.plain_params import LANE_MARK, asking
 from gateway.calls.request import Request, bad_params, read_meta
 from gateway.calls.routing import Handler, Router
-from gateway.calls.straight import goes_straight
+from gateway.calls.straight import goes_as
 from gateway.calls.subscribe import Subscriptions
 from gateway.calls.wording import worded
 from gateway.protocol import jsonrpc, mcp
@@ -197,11 +197,12 @@ class Session:
                 (origin is None or origin.is_plain)
                 and envelope.method == "tools/call"
                 and (
-                    (self.is_straight and goes_straight(self, core, data, envelope))
+                    (self.is_straight and goes_as(self, core, data, envelope))
                     or (
                         self.hooked is not None
                         and envelope.id.__class__ is int
-                        and self.hooked.goes_straight(core, data, envelope)
+                        and (found := asking(data, envelope.id, envelope.params)) is not None  # pyright: ignore[reportArgumentType] - a number
+                        and self.hooked.goes_straight(core, data, found)
                     )
                 )
             ):

@@ -10,24 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-import msgspec
-
 from gateway.calls import translate
 from gateway.calls.call import Call, Reply
-from gateway.calls.plain_params import Plain, PlainModern, read_plain, says_more
+from gateway.calls.plain_params import PlainModern
 from gateway.protocol.errors import unkept, unrecorded
 from gateway.protocol.jsonrpc import BadMessage, Envelope, LongAnswer, LongCall, scan
 from transports.base import Stamp
 
+try:
+    from gateway.protocol._speedups import answer_line, call_line, read_answer
+except ImportError:
+    from gateway.protocol.short_messages import answer_line, call_line, read_answer
+
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.peer_state import Peer
+    from gateway.calls.plain_params import Found
     from gateway.calls.seat import Seat
     from gateway.calls.session import Session
-    from gateway.protocol import mcp
     from transports.base import Id, Link
 
 NEWLINE = 10
+_NO_ANSWER = (-1, b""), None
 
 
 def ready_at(seat: Seat, core: Core) -> Peer | None:
@@ -36,10 +40,12 @@ def ready_at(seat: Seat, core: Core) -> Peer | None:
     return peer if peer is not None and peer.plain == core.plain and not peer.is_full else None
 
 
-def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
+def goes_straight(
+    session: Session, core: Core, data: bytes, found: Found, long: LongCall | None = None
+) -> bool:
     """Send a plain call on in a session that `is_straight`, and say whether that was done. Where not, nothing has been
-    touched."""
-    id_ = envelope.id
+    touched. `long` is its envelope where that is a long one."""
+    id_, name, params, said = found
     calls = core.open
     exchange = session.exchange
     tap = session.tap
@@ -51,24 +57,6 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
         or not tap.accepting
     ):
         return False
-    params: bytes = envelope.params
-    era = core.plain
-    long = None
-    # Asked by `isinstance`, it would be one more call for each of the short ones.
-    if era == "legacy" and envelope.__class__ is not LongCall:
-        # As `read_legacy`, without the call.
-        try:
-            plain = read_plain(params)
-        except msgspec.DecodeError:
-            return False
-        if plain.meta and says_more(data):
-            return False
-    else:
-        long = cast("LongCall", envelope) if era == "legacy" else None
-        plain = core.reads(data, params) if long is None else Plain(long.name)
-        if plain is None:
-            return False
-    name = plain.name
     seat = session.sole
     if seat is None:
         seat, name, params = _of_several(session, name, params)
@@ -76,11 +64,11 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
             return False
     # As `ready_at`, without the call.
     peer = seat.one
-    if peer is None or peer.plain != era or peer.is_full or len(peer.pending) >= peer.limit:
+    if peer is None or peer.plain != core.plain or peer.is_full or len(peer.pending) >= peer.limit:
         return False
     is_short = long is None and (core.send_line is not None or NEWLINE not in data)
     seq = (
-        tap.called(data, peer.name, id_, core.delivered, name)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
+        tap.called(data, peer.name, id_, core.delivered, name)
         if is_short
         else tap.plain(
             "request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name, long
@@ -88,26 +76,43 @@ def goes_straight(session: Session, core: Core, data: bytes, envelope: Envelope)
     )
     ours = peer.last_id + 1
     call = Call(
-        session, "tools/call", params, core, id_, name, seq, None, peer, ours,  # pyright: ignore[reportArgumentType]
+        session, "tools/call", params, core, id_, name, seq, None, peer, ours,
         tap.at + peer.timeout_ns, session.same,
     )  # fmt: skip
-    if era == "modern":
-        _meet(core, plain)
-        say(call, plain)
+    if said is not None:
+        _meet(core, said)
+        say(call, said)
     if seq < 0:
-        core.refuse(id_, unrecorded())  # pyright: ignore[reportArgumentType] - kind_of has checked the id
+        core.refuse(id_, unrecorded())
         return True
-    calls[id_] = peer.pending[ours] = call  # pyright: ignore[reportArgumentType]
+    calls[id_] = peer.pending[ours] = call
     peer.last_id = ours
     peer.calls += 1
     peer.delivered = seq
     send_line = peer.send_line
     if is_short and send_line is not None:
-        send_line(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b}\n' % (ours, params))
+        send_line(call_line(ours, params))
     else:
         is_line = core.send_line is not None
         _send(peer.link, ours, params, data if long is not None else b"", is_line=is_line)  # pyright: ignore[reportArgumentType] - a plain peer has one
     return True
+
+
+def goes_as(session: Session, core: Core, data: bytes, envelope: Envelope) -> bool:
+    """As `goes_straight`, for a `tools/call` whose envelope is known."""
+    params = envelope.params
+    long, said = None, None
+    # Asked by `isinstance`, it would be one more call for each of the short ones.
+    if envelope.__class__ is LongCall and core.plain == "legacy":
+        long = cast("LongCall", envelope)
+        name = long.name
+    else:
+        plain = core.reads(data, params)
+        if plain is None:
+            return False
+        name = plain.name
+        said = plain if isinstance(plain, PlainModern) else None
+    return goes_straight(session, core, data, (envelope.id, name, params, said), long)  # pyright: ignore[reportArgumentType] - kind_of has checked the id
 
 
 def _send(link: Link, ours: int, params: bytes, data: bytes, *, is_line: bool) -> None:
@@ -134,13 +139,13 @@ def _of_several(session: Session, name: str, params: bytes) -> tuple[Seat | None
 
 _Fresh: TypeAlias = dict[int, tuple["Peer", bytes, bytes, str]]
 """Plain calls that are about to be sent on, by id: to whom, the message, params and name as they are there."""
-_Said: TypeAlias = dict[int, Plain | PlainModern]
+_Said: TypeAlias = dict[int, PlainModern]
 """What was read of the params of calls, by id, where their core is of the modern era."""
 
 
 def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> tuple[_Fresh, _Said]:
     """As many of the first messages as are plain calls for peers that have room for them."""
-    calls, reads, is_modern = core.open, core.reads, core.plain == "modern"
+    calls, reads = core.open, core.reads_call
     said: _Said = {}
     seat = session.sole
     by_name = session.catalog.direct
@@ -153,17 +158,12 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
         room = min(room, peer.limit - len(peer.pending)) if peer is not None else 0
     fresh: _Fresh = {}
     for data in many[: max(room, 0)]:
-        try:
-            envelope, kind = scan(data, most_depth)
-        except BadMessage:
+        found = reads(data, most_depth) or _any(core, data, most_depth)
+        if found is None:
             break
-        id_, params = envelope.id, envelope.params
-        if kind != "request" or envelope.method != "tools/call" or id_ in calls or id_ in fresh:
+        id_, name, params, plain = found
+        if id_ in calls or id_ in fresh:
             break
-        plain = reads(data, params)
-        if plain is None:
-            break
-        name = plain.name
         if seat is None:
             tool = by_name.get(name)
             if tool is None:
@@ -179,10 +179,25 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
             if tool.original != name:
                 name = tool.original
                 params = under_name(params, name)
-        fresh[id_] = peer, data, params, name  # pyright: ignore[reportArgumentType] - what shows as a request at once has a number
-        if is_modern:
-            said[id_] = plain  # pyright: ignore[reportArgumentType] - as above
+        fresh[id_] = peer, data, params, name  # pyright: ignore[reportArgumentType] - there was room for it
+        if plain is not None:
+            said[id_] = plain
     return fresh, said
+
+
+def _any(core: Core, data: bytes, most_depth: int) -> Found | None:
+    """As `reads_call` of a core, for what it leaves to others."""
+    try:
+        envelope, kind = scan(data, most_depth)
+    except BadMessage:
+        return None
+    if kind != "request" or envelope.method != "tools/call":
+        return None
+    plain = core.reads(data, envelope.params)
+    if plain is None:
+        return None
+    said = plain if isinstance(plain, PlainModern) else None
+    return envelope.id, plain.name, envelope.params, said  # pyright: ignore[reportReturnType] - what shows as a request at once has a number
 
 
 def go_together(session: Session, core: Core, many: Sequence[bytes], most_depth: int) -> int:
@@ -269,19 +284,19 @@ def under_name(params: bytes, name: str) -> bytes:
     return translate.with_members(bytes(params), {"name": name})
 
 
-def _meet(core: Core, plain: Plain | PlainModern) -> None:
+def _meet(core: Core, plain: PlainModern) -> None:
     """Take note of the era of a core that has not shown it before, as one that makes a single request."""
-    if core.era is None and isinstance(plain, PlainModern):
+    if core.era is None:
         core.become_modern(plain.meta)
 
 
-def say(call: Call, plain: Plain | PlainModern) -> None:
+def say(call: Call, plain: PlainModern) -> None:
     """Enter what a call of the modern era says of its core."""
-    meta: mcp.MetaView = plain.meta  # pyright: ignore[reportAssignmentType] - it is read where it is modern
+    meta = plain.meta
     call.level, call.capabilities = meta.log_level, meta.capabilities
 
 
-def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
+def _is_plain(peer: Peer, call: Call, data: bytes, result: bytes, long: LongAnswer | None = None) -> bool:
     """Whether a result is passed on as it is, to a core that waits for nothing else."""
     shape = call.shape
     if call.method != "tools/call" or call.then is not None or (shape != "same" and shape != "checked"):
@@ -296,31 +311,27 @@ def _is_plain(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> bool:
         or core.open.get(core_id) is not call  # pyright: ignore[reportArgumentType]
         or core.leaving is not None
         or not peer.is_plain
-        or envelope.jsonrpc != "2.0"
         # Where there is one peer, nobody has to remember whose task it is.
         or (session.only is None and data.find(b'"taskId"') >= 0)
-        or (shape == "checked" and _breaks_promise(session, peer, call, envelope))
+        or (shape == "checked" and _breaks_promise(session, peer, call, result, long))
     )
 
 
-def _breaks_promise(session: Session, peer: Peer, call: Call, envelope: Envelope) -> bool:
+def _breaks_promise(session: Session, peer: Peer, call: Call, result: bytes, long: LongAnswer | None) -> bool:
     """Whether a result is not what its tool's schema promises, where that is looked at."""
     results = session.results
     if results is None:
         return False
-    if envelope.__class__ is LongAnswer:
-        members = cast("LongAnswer", envelope).members
-        return results.complaint(peer.name, call.name, envelope.result, members) != ""
-    return results.complaint(peer.name, call.name, envelope.result) != ""
+    return results.complaint(peer.name, call.name, result, long.members if long is not None else None) != ""
 
 
-def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
-    """Pass the result of a plain call on, and say whether that was done. Where not, nothing has been touched. That
-    it says `"jsonrpc":"2.0"` is known."""
-    id_ = envelope.id
+def comes_straight(peer: Peer, data: bytes, found: tuple[int, bytes], long: LongAnswer | None = None) -> bool:
+    """Pass the result of a plain call on, and say whether that was done. Where not, nothing has been touched. `found`
+    are its id and the result, `long` its envelope where that is a long one."""
+    id_, result = found
     pending = peer.pending
     try:
-        call = pending[id_]  # pyright: ignore[reportArgumentType] - None is no key
+        call = pending[id_]
     except KeyError:
         return False
     # As `_is_plain`, without the call, and with what it has looked up.
@@ -335,19 +346,21 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
         or core.leaving is not None
         or not peer.is_plain
         or (session.only is None and data.find(b'"taskId"') >= 0)
-        or (shape != "same" and (shape != "checked" or _breaks_promise(session, peer, call, envelope)))
+        or (shape != "same" and (shape != "checked" or _breaks_promise(session, peer, call, result, long)))
     ):
         return False
-    del pending[id_]  # pyright: ignore[reportArgumentType]
+    del pending[id_]
     peer.damage.in_a_row = 0
     tap = session.tap
-    is_short = envelope.__class__ is not LongAnswer and (peer.send_line is not None or NEWLINE not in data)
+    is_short = long is None and (peer.send_line is not None or NEWLINE not in data)
     if not tap.keeps:
         seq = call.seq
     elif is_short:
-        seq = tap.answered(data, peer.name, id_, call.seq, peer.delivered)  # pyright: ignore[reportArgumentType] - it is a key
+        seq = tap.answered(data, peer.name, id_, call.seq, peer.delivered)
     else:
-        seq = _record_any(peer, call, data, envelope)
+        seq = tap.plain(
+            "response", "peer>", data, peer.name, id_, call.seq, peer.delivered, "tools/call", "", long
+        )
     if seq < 0 and tap.must_keep:
         session.answered(call, Reply(fault=unkept(peer.name)))
         return True
@@ -355,54 +368,42 @@ def comes_straight(peer: Peer, data: bytes, envelope: Envelope) -> bool:
     core.delivered = seq
     send_line = core.send_line
     if is_short and send_line is not None:
-        send_line(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (core_id, envelope.result))
+        send_line(answer_line(core_id, result))  # pyright: ignore[reportArgumentType] - it is a number
     else:
         is_line = peer.send_line is not None
-        _send_answer(core.link, core_id, envelope, data, is_line=is_line)  # pyright: ignore[reportArgumentType] - it is a number
+        _send_answer(core.link, core_id, result, b"" if long is None else data, is_line=is_line)  # pyright: ignore[reportArgumentType] - as above
     # As `Peer.left`, without the call.
     if (session.asks.held or not peer.is_alone) and (left := peer.on_left) is not None:
         left(call, None)
     return True
 
 
-def _record_any(peer: Peer, call: Call, data: bytes, envelope: Envelope) -> int:
-    """Record the result of a plain call that is long, or may hold a newline."""
-    long = cast("LongAnswer", envelope) if envelope.__class__ is LongAnswer else None
-    return call.session.tap.plain(
-        "response", "peer>", data, peer.name, envelope.id, call.seq, peer.delivered, "tools/call", "", long
-    )  # fmt: skip
-
-
-def _send_answer(link: Link, core_id: int, envelope: Envelope, data: bytes, *, is_line: bool) -> None:
-    """Send a result over any link; `is_line` is whether it came as a line."""
-    if envelope.__class__ is LongAnswer and not link.stamped:
-        send_long(
-            link, b'{"jsonrpc":"2.0","id":%d,"result":' % core_id, envelope.result, data, is_line=is_line
-        )
+def _send_answer(link: Link, core_id: int, result: bytes, data: bytes, *, is_line: bool) -> None:
+    """Send a result over any link; where it is a long one, `data` is the message that it is a part of, and `is_line`
+    whether that came as a line."""
+    if data and not link.stamped:
+        send_long(link, b'{"jsonrpc":"2.0","id":%d,"result":' % core_id, result, data, is_line=is_line)
         return
-    message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, envelope.result)
+    message = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (core_id, result)
     link.send(message, Stamp(kind="response", id=core_id) if link.stamped else None)
 
 
 def come_together(peer: Peer, many: Sequence[bytes]) -> int:
     """Pass on as many of the first messages as are results of one core's plain calls; as `go_together`."""
-    pending = peer.pending
-    fresh: dict[int, tuple[Call, bytes, msgspec.Raw]] = {}
+    pending, most_depth = peer.pending, peer.most_depth
+    fresh: dict[int, tuple[Call, bytes, bytes]] = {}
     core: Core | None = None
     for data in many:
-        try:
-            envelope, kind = scan(data, peer.most_depth)
-        except BadMessage:
-            break
-        id_ = envelope.id
-        call = pending.get(id_)  # pyright: ignore[reportArgumentType] - None is no key
-        if kind != "response" or call is None or id_ in fresh or not _is_plain(peer, call, data, envelope):
+        found = read_answer(data, most_depth)
+        (id_, result), long = (found, None) if found is not None else _any_answer(data, most_depth)
+        call = pending.get(id_)
+        if call is None or id_ in fresh or not _is_plain(peer, call, data, result, long):
             break
         if core is None:
             core = call.core
         elif call.core is not core:
             break
-        fresh[id_] = call, data, envelope.result  # pyright: ignore[reportArgumentType] - as above
+        fresh[id_] = call, data, result
     if core is None or len(fresh) < 2:
         return 0
     session = core.session
@@ -426,6 +427,19 @@ def come_together(peer: Peer, many: Sequence[bytes]) -> int:
     if (session.asks.held or not peer.is_alone) and peer.on_left is not None:
         _tell_all(peer.on_left, session, [call for call, _, _ in fresh.values()])
     return len(fresh)
+
+
+def _any_answer(data: bytes, most_depth: int) -> tuple[tuple[int, bytes], LongAnswer | None]:
+    """As `read_answer`, for what it leaves to others; and the envelope of a long one. What is no plain answer has an id
+    that no request has."""
+    try:
+        envelope, kind = scan(data, most_depth)
+    except BadMessage:
+        return _NO_ANSWER
+    if kind != "response" or envelope.jsonrpc != "2.0":
+        return _NO_ANSWER
+    long = cast("LongAnswer", envelope) if envelope.__class__ is LongAnswer else None
+    return (envelope.id, envelope.result), long  # pyright: ignore[reportReturnType] - what shows as a response at once has a number
 
 
 def _tell_all(left: Callable[[Call, Reply | None], object], session: Session, calls: list[Call]) -> None:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import DecodeError, Raw
-
 from gateway.calls.call import Call
+from gateway.calls.plain_params import asking, reads_asked
 from gateway.calls.straight_asked import EVENT, PATCH, QUESTION, Asked, changed_by, data_of, send_on
-from gateway.calls.straight_hooked import read_called, says_more
 from gateway.protocol.bounds import is_deep
 from gateway.protocol.jsonrpc import BadMessage, scan
 
@@ -22,10 +20,11 @@ if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.hooked import Hooked
     from gateway.calls.peer_state import Peer
+    from gateway.calls.plain_params import Asking
     from gateway.calls.ports import DecidingRow
     from gateway.calls.session import Session
 
-_Fresh: TypeAlias = dict[int, tuple[bytes, Raw, str, "Peer", bytes]]
+_Fresh: TypeAlias = dict[int, tuple[bytes, bytes, str, "Peer", bytes]]
 """Calls that hooks are about to be asked about, by id: message, params, tool, whose that is, and the event's data."""
 
 
@@ -88,30 +87,30 @@ def _first_ones(session: Session, core: Core, many: Sequence[bytes], most_depth:
     calls, by_name = core.open, session.catalog.direct
     fresh: _Fresh = {}
     for data in many:
-        try:
-            envelope, kind = scan(data, most_depth)
-            if kind != "request" or envelope.method != "tools/call":
-                break
-            called = read_called(envelope.params)
-        except (BadMessage, DecodeError):
+        found = reads_asked(data, most_depth) or _any(data, most_depth)
+        if found is None:
             break
-        id_: int = envelope.id  # pyright: ignore[reportAssignmentType] - what shows as a request at once has a number
-        name = called.name
+        id_, name, params, given = found
         tool = by_name.get(name)
         if id_ in calls or id_ in fresh or tool is None or tool.original != name:
             break
         seat = session.seats[tool.peer]
         peer = seat.peers[0] if len(seat.peers) == 1 and not seat.is_pi else None
-        if (
-            peer is None
-            or peer.plain != "legacy"
-            or peer.is_full
-            or len(peer.pending) >= peer.limit
-            or (called.meta and says_more(data))
-        ):
+        if peer is None or peer.plain != "legacy" or peer.is_full or len(peer.pending) >= peer.limit:
             break
-        fresh[id_] = data, envelope.params, name, peer, data_of(name, id_, called.arguments)
+        fresh[id_] = data, params, name, peer, data_of(name, id_, given)
     return fresh
+
+
+def _any(data: bytes, most_depth: int) -> Asking | None:
+    """As `reads_asked`, for what it leaves to others."""
+    try:
+        envelope, kind = scan(data, most_depth)
+    except BadMessage:
+        return None
+    if kind != "request" or envelope.method != "tools/call":
+        return None
+    return asking(data, envelope.id, envelope.params)  # pyright: ignore[reportArgumentType] - what shows as a request at once has a number
 
 
 def decide_together(guard: Peer, answers: Sequence[tuple[int, bytes]]) -> int:

@@ -10,38 +10,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Raw
 
 from gateway.calls.call import Call
-from gateway.calls.plain_params import LANE_MARK
+from gateway.calls.plain_params import envelope_of
 from gateway.calls.request import Request
 from gateway.protocol.errors import unrecorded
-from gateway.protocol.jsonrpc import EMPTY, Envelope
 
 if TYPE_CHECKING:
     from gateway.calls.core_state import Core
     from gateway.calls.hooked import Hooked
+    from gateway.calls.plain_params import Asking
 
 
-class _Called(msgspec.Struct, gc=False):
-    name: str
-    arguments: Raw = Raw(b"{}")
-    uri: str = ""
-    """As `plain_params.Plain` has it."""
-    meta: Raw = msgspec.field(name="_meta", default=EMPTY)
-
-
-read_called = msgspec.json.Decoder(_Called).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -> bool:
-    """Send a plain call on whose id is a number, or ask the hooks that there are about it, and say whether that was
-    done.
+def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, asking: Asking) -> bool:
+    """Send a plain call on, or ask the hooks that there are about it, and say whether that was done.
 
     Where not, nothing has been touched.
     """
-    id_: int = envelope.id  # pyright: ignore[reportAssignmentType] - whoever calls this has looked
+    id_, name, params, given = asking
     calls = core.open
     session = hooked.session
     exchange = session.exchange
@@ -58,15 +47,9 @@ def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -
         or not tap.accepting
     ):
         return False
-    params = envelope.params
-    try:
-        called = read_called(params)
-    except msgspec.DecodeError:
-        return False
-    name = called.name
     tool = session.catalog.direct.get(name)
     # Who is asked about a call is told its name as the peer has it.
-    if tool is None or tool.original != name or (called.meta and says_more(data)):
+    if tool is None or tool.original != name:
         return False
     # As `ready_at`, which is one call more.
     peer = session.seats[tool.peer].one
@@ -79,7 +62,7 @@ def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -
     ):
         return False
     way = hooked.way
-    if way is not None and way.asks(core, data, params, id_, name, called.arguments, peer):
+    if way is not None and way.asks(core, data, params, id_, name, given, peer):
         return True
     line = hooked.lines.get("tool_call")
     seq = tap.plain("request", "core>", data, peer.name, id_, None, core.delivered, "tools/call", name)
@@ -91,12 +74,7 @@ def goes_by_hooks(hooked: Hooked, core: Core, data: bytes, envelope: Envelope) -
     if line is None:
         session.submit(call, peer)
         return True
-    request = Request(core, data, envelope, None, id_, "tools/call", None, seq, call)
-    asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (_encode(name), id_, bytes(called.arguments))
+    request = Request(core, data, envelope_of(asking), None, id_, "tools/call", None, seq, call)
+    asked = b'{"toolName":%b,"toolCallId":"%d","input":%b}' % (_encode(name), id_, given)
     hooked.judge(request, call, peer, name, line, asked)
     return True
-
-
-def says_more(data: bytes) -> bool:
-    """Whether a call says more about itself than whose it is, by `_meta`."""
-    return data.find(b'"progressToken"') >= 0 or data.find(LANE_MARK) >= 0

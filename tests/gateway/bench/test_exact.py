@@ -181,9 +181,8 @@ def test_the_calls_whose_instructions_are_counted_go_the_straight_way_and_are_re
 
         monkeypatch.setattr(module, name, watched)
 
-    for module in (core_state, session):
-        if hasattr(module, "goes_straight"):
-            watch(module, "goes_straight")
+    watch(core_state, "goes_straight")
+    watch(session, "goes_as")
     watch(peer_state, "comes_straight")
     written: list[int] = []
     path = HotPath(tmp_path, write=lambda _, data: written.append(len(data)) or len(data))

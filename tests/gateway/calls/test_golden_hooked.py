@@ -287,7 +287,9 @@ def test_calls_that_are_asked_about_do_go_the_straight_way(monkeypatch: pytest.M
 
     monkeypatch.setattr("gateway.calls.hooked.Hooked.goes_straight", watched)
     played()
-    assert went.count(False) == 4, "the first, one with a lane, one with progress, one of a dead guard"
+    assert went.count(False) == 2, (
+        "the first and one of a dead guard; one with a lane or progress does not get there"
+    )
     assert went.count(True) > 15
 
 

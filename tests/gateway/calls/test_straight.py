@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.calls import core_state, peer_state, straight
+from gateway.calls import core_state, peer_state, plain_params, straight
 from gateway.calls.session import Session
 from gateway.config.model import CatalogConfig
+from gateway.protocol import short_messages
 from tests.gateway.calls.hook_kit import Extension, HookDesk
 from tests.gateway.calls.kit import Client, Desk, Service
 from tests.gateway.calls.kit_world import ListTap
@@ -339,8 +341,20 @@ def test_a_short_message_is_taken_for_what_it_is_when_it_is_read_at_length(
     messages: list[tuple[str, bytes]],
 ) -> None:
     at_once = hear(messages)
-    with mock.patch.object(core_state, "FLAT", -(10**6)), mock.patch.object(peer_state, "FLAT", -(10**6)):
-        assert hear(messages) == at_once
+
+    def reads_nothing(_data: bytes, _most_depth: int) -> None:
+        return None
+
+    ways: list[tuple[Callable[[bytes, int], Any], Callable[[bytes, int], Any]]] = [
+        (plain_params.read_call, short_messages.read_answer),
+        (reads_nothing, reads_nothing),
+    ]
+    for reads_call, reads_answer in ways:
+        with (
+            mock.patch.object(core_state, "reads_call", reads_call),
+            mock.patch.object(peer_state, "read_answer", reads_answer),
+        ):
+            assert hear(messages) == at_once
 
 
 @pytest.mark.parametrize("of_core", [True, False])
@@ -410,14 +424,16 @@ def test_a_result_that_keeps_its_promise_comes_straight_and_one_that_does_not_go
 def calls_that_go(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each call from now on goes straight, as it is made."""
     went: list[bool] = []
-    true_way = straight.goes_straight
+    for place, true_way in (
+        ("core_state.goes_straight", straight.goes_straight),
+        ("session.goes_as", straight.goes_as),
+    ):
 
-    def watch(*arguments: Any) -> bool:
-        went.append(true_way(*arguments))
-        return went[-1]
+        def watch(*arguments: Any, true_way: Callable[..., bool] = true_way) -> bool:
+            went.append(true_way(*arguments))
+            return went[-1]
 
-    for module in ("session", "core_state"):
-        monkeypatch.setattr(f"gateway.calls.{module}.goes_straight", watch)
+        monkeypatch.setattr(f"gateway.calls.{place}", watch)
     return went
 
 

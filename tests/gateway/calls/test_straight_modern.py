@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -243,17 +244,17 @@ def test_both_ways_are_the_same_whatever_a_call_says(how: str, *, alone: bool) -
     assert play(steps, is_straight=True, alone=alone) == play(steps, is_straight=False, alone=alone)
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, name: str, *where: str) -> list[Any]:
-    """What a function of the straight way returns from now on, call by call."""
+def watched(monkeypatch: pytest.MonkeyPatch, *places: str) -> list[Any]:
+    """What functions of the straight way return from now on, call by call, where they are used."""
     came: list[Any] = []
-    true_way = getattr(straight, name)
+    for place in places:
+        true_way = getattr(straight, place.partition(".")[2])
 
-    def watch(*arguments: Any) -> Any:
-        came.append(true_way(*arguments))
-        return came[-1]
+        def watch(*arguments: Any, true_way: Callable[..., Any] = true_way) -> Any:
+            came.append(true_way(*arguments))
+            return came[-1]
 
-    for module in where:
-        monkeypatch.setattr(f"gateway.calls.{module}.{name}", watch)
+        monkeypatch.setattr(f"gateway.calls.{place}", watch)
     return came
 
 
@@ -269,8 +270,8 @@ def test_what_says_nothing_unusual_does_go_straight_and_its_result_comes_so(
 ) -> None:
     table = Table(is_straight=True, alone=alone)
     table.perform("call", 1, "plain")
-    went = watched(monkeypatch, "goes_straight", "core_state", "session")
-    came = watched(monkeypatch, "comes_straight", "peer_state")
+    went = watched(monkeypatch, "core_state.goes_straight", "session.goes_as")
+    came = watched(monkeypatch, "peer_state.comes_straight")
     for how in STRAIGHT:
         table.perform("call", 2, how)
         table.perform("answer", 1, "complete")
@@ -285,8 +286,8 @@ def test_what_says_nothing_unusual_does_go_straight_and_its_result_comes_so(
 def test_calls_that_come_in_one_piece_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(is_straight=True)
     table.perform("call", 9, "plain")
-    went = watched(monkeypatch, "go_together", "core_state")
-    came = watched(monkeypatch, "come_together", "peer_state")
+    went = watched(monkeypatch, "core_state.go_together")
+    came = watched(monkeypatch, "peer_state.come_together")
     table.perform(*CROWD)
     table.perform("answers", (1, 2, 3), "complete")
     table.perform("crowd", (1, 2, 3), "token")
