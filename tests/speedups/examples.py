@@ -1,0 +1,58 @@
+"""Arguments that each function in C has an answer to, or a type a use for: what is thrown at it is made of them.
+
+A function that is here no more, or that is not here yet, fails a test of `test_examples`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from tests.speedups.throwing import Arguments
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type in C: how one of it is made, and what its methods take."""
+
+    make: Callable[[ModuleType], Any]
+    construct: Callable[[ModuleType], tuple[Arguments, ...]]
+    """What the type itself is called with."""
+    methods: dict[str, tuple[Arguments, ...]] = field(default_factory=dict[str, tuple[Arguments, ...]])
+    around: dict[str, tuple[Arguments, ...]] = field(default_factory=dict[str, tuple[Arguments, ...]])
+    """Methods of what `make` makes that are not in C: what may happen to it in between."""
+
+
+MESSAGES: tuple[bytes, ...] = (
+    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a","n":[1,-2e3,null]}}}',
+    b'{"jsonrpc":"2.0","id":-1,"method":"tools/call","params":{"name":"e","_meta":{"progressToken":1},"arguments":{}}}',
+    b'{ "method":"tools/call" , "id" : 0, "params" : { "arguments" : [ ] , "name" : "\xc3\xa9" } , "jsonrpc" : "2.0" }',
+    b'{"jsonrpc":"2.0","id":12345678901234567,"result":{"content":[{"type":"text","text":"\\u00e9\\ud83d\\ude00\\n"}]}}',
+    b'{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":[[[true,false]]]},"isError":false}}\n',
+    b'{"jsonrpc":"2.0","id":"a","error":{"code":-32602,"message":"no"}}',
+    b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"r"}}',
+    b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"' + b"y" * 230 + b'"}]}}',
+)
+"""What passes a gateway. Functions that hold C and Python equal are given these, damaged."""
+
+CALL, ASKED, SPACED, ANSWER, RESULT = MESSAGES[:5]
+
+ANY: tuple[Arguments, ...] = (*((message,) for message in MESSAGES), (b"",), (b"x" * 7000,))
+"""For functions of any bytes."""
+
+FUNCTIONS: dict[str, tuple[Arguments, ...]] = {
+    "recordings.crc32c": ANY,
+    "recordings.crc32c_by_table": ANY,
+    "recordings.line_filled": (
+        (b'{"seq":%d,"at":%d,"kind":"request","body":%b}', 7, 2**62, CALL),
+        (b'{"seq":%d,"re":%d,"text":"100%%","body":%b}', 2**63 - 1, -1, b"x" * 3000),
+        (b'{"seq":%d,"at":%d,"way":"%b","name":"%b","lane":"%b","id":%d,"after":%d,"body":%b}',
+         12, 345, b"core>", b"echo", b"turn1", 0, 11, ANSWER),
+        (b'{"a":1}',),
+    ),
+    "recordings.line_from": ANY,
+}  # fmt: skip
+
+KINDS: dict[str, Kind] = {}
