@@ -100,7 +100,7 @@ def register(app: typer.Typer) -> None:
         """
         paths, command = _split(words)
         if junit is not None:
-            ensure_writable(junit)
+            ensure_writable(junit, makes=logs)
         outcomes = [
             checked(fixture, profile, live, logs=logs, timeout_s=timeout)
             for fixture, profile, live in _prepared(paths, command, config)

@@ -92,21 +92,26 @@ def make_folder(path: Path) -> None:
         raise CliError(f"`{path}` cannot be made: {error.strerror}", code=BAD_INPUT) from error
 
 
-def ensure_writable(path: Path) -> None:
+def ensure_writable(path: Path, *, makes: Path | None = None) -> None:
     """Try whether a file that an option names can be written, before there is something to lose.
+
+    `makes` is a folder that the command makes meanwhile, with those above it.
 
     Raises:
         CliError: If it cannot.
     """
     from tempfile import TemporaryFile
 
+    folder = path.absolute().parent
+    if makes is not None and folder in (makes.absolute(), *makes.absolute().parents):
+        folder = next(above for above in (folder, *folder.parents) if above.exists())
     try:
         if path.is_file() or path.is_dir():
             path.open("ab").close()
         elif not path.exists():
-            TemporaryFile(dir=path.absolute().parent).close()
+            TemporaryFile(dir=folder).close()
     except OSError as error:
-        missing = "" if path.absolute().parent.is_dir() else f": there is no folder `{path.parent}`"
+        missing = "" if folder.is_dir() else f": there is no folder `{path.parent}`"
         raise CliError(
             f"`{path}` cannot be written{missing or f': {error.strerror}'}", code=BAD_INPUT
         ) from error

@@ -188,10 +188,18 @@ def register(app: typer.Typer) -> None:
             )
         elif mode in ("rewrite", "shadow"):
             _refuse(playing, f"in mode `{mode}`", "There all is asked live")
+            _refuse(
+                {"--report": report is not None, "--junit": junit is not None},
+                f"in mode `{mode}`",
+                "It is written of a replay, and there all is asked live",
+            )
+        if mode in ("extend", "rewrite"):
+            hint = "What is said goes into the recording itself there"
+            _refuse({"--record": record is not None}, f"in mode `{mode}`", hint)
         check_access(recording)
         for path in (report, junit):
             if path is not None:
-                ensure_writable(path)
+                ensure_writable(path, makes=record)
         how = _one_of("--mode", mode, MODES)
         strength = _one_of("--gate", gate, GATES)
         instead = _one_of("--lenient", lenient, LENIENT)

@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
         if fail_on not in SEVERITIES:
             raise CliError(f"`--fail-on {fail_on}` is not known", hint="Say breaking, changed or added")
         if junit is not None:
-            ensure_writable(junit)
+            ensure_writable(junit, makes=out)
         try:
             source = opened(recording)
         except CliError as error:

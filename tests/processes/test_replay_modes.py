@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import jsonschema_rs
 import pytest
 
+from recordings.store import open_recording
 from tests.processes import varied_peer
 from tests.processes.gateway_kit import TIELINE
 from tests.processes.replay_kit import (
@@ -75,6 +76,17 @@ def test_a_replay_answers_from_the_recording_and_is_the_same(session: Path, tmp_
     suite = ElementTree.parse(junit).getroot()
     assert suite.get("failures") == "0"
     assert tree(session) == before
+
+
+def test_the_report_may_lie_in_the_folder_that_the_replay_is_recorded_to(
+    session: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    served = played(tmp_path, ["replay", session, "--record", out, "--report", out / "report.json"], *SESSION)
+
+    assert served.code == 0, served.said
+    assert report(out / "report.json")["verdict"] == "same"
+    assert [open_recording(path).state for path in out.iterdir() if path.is_dir()] == ["sealed"]
 
 
 def test_a_replay_never_goes_live_on_a_miss_nor_when_all_is_used_up(session: Path, tmp_path: Path) -> None:

@@ -133,6 +133,23 @@ def test_the_version_is_one_line(tieline: Tieline) -> None:
             "error: `nowhere/out.xml` cannot be written: there is no folder `nowhere`\n",
         ),
         (
+            "replay . --record out --report out/deeper/report.json",
+            3,
+            "error: `out/deeper/report.json` cannot be written: there is no folder `out/deeper`\n",
+        ),
+        (
+            "replay . --mode shadow --report report.json -- server",
+            2,
+            "error: `--report` means nothing in mode `shadow`\n\n"
+            "hint: It is written of a replay, and there all is asked live\n",
+        ),
+        (
+            "replay . --mode extend --record out -- server",
+            2,
+            "error: `--record` means nothing in mode `extend`\n\n"
+            "hint: What is said goes into the recording itself there\n",
+        ),
+        (
             "verify . --junit nowhere/out.xml",
             3,
             "error: `nowhere/out.xml` cannot be written: there is no folder `nowhere`\n",

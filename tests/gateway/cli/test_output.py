@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from gateway.cli.output import CliError, cut, grid, make_folder, terminal_width, with_tail
+from gateway.cli.output import CliError, cut, ensure_writable, grid, make_folder, terminal_width, with_tail
 
 ROWS = [
     {"seq": "1", "lane": "", "bytes": "279", "what": "tools/call list_databases"},
@@ -69,3 +69,27 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(CliError, match=r"`.*/file/x` cannot be made: Not a directory") as caught:
         make_folder(tmp_path / "file" / "x")
     assert caught.value.code == 3
+
+
+@pytest.mark.parametrize("name", ["out/session/report.json", "out/report.json"])
+def test_a_file_may_be_put_where_the_command_makes_a_folder_itself(tmp_path: Path, name: str) -> None:
+    ensure_writable(tmp_path / name, makes=tmp_path / "out" / "session")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["other/report.json", "out/other/report.json", "out/session/deeper/report.json"]
+)
+def test_a_file_in_a_folder_that_nobody_makes_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+
+    with pytest.raises(CliError, match=f"there is no folder `{path.parent}`"):
+        ensure_writable(path, makes=tmp_path / "out" / "session")
+
+
+def test_a_folder_that_cannot_be_made_takes_no_file(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+
+    with pytest.raises(CliError, match="cannot be written"):
+        ensure_writable(tmp_path / "taken" / "out" / "report.json", makes=tmp_path / "taken" / "out")
