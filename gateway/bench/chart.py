@@ -66,7 +66,8 @@ def _where(report: Report) -> str:
     pinned = "free scheduling" if machine.pinned_to is None else "everything on one processor"
     commit = f" ({report.commit})" if report.commit else ""
     version = f"tieline bench {report.version}{commit}"
-    return f"{version}, {report.date[:10]}, {machine.processor}, {machine.python}, {pinned}"
+    compiled = "with speedups in C" if machine.speedups else "without speedups in C"
+    return f"{version}, {report.date[:10]}, {machine.processor}, {machine.python}, {compiled}, {pinned}"
 
 
 def _style(axes: Axes, title: str, *, is_empty: bool) -> None:

@@ -23,10 +23,13 @@ from gateway.bench.client import BenchError, call_of
 from gateway.bench.exact import MissingError
 from gateway.bench.setup import Setup
 from gateway.bench.sides import Side, Sides
+from gateway.runtime.speedups import speedups
 
 CORE_CALLS = 2000
 WARM_UP, CALLS, WINDOWS = 200, 500, 3
 PATIENCE_S = 300.0
+KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "TIELINE_PURE_PYTHON")
+"""What of the environment reaches the program whose instructions are counted."""
 COLLECTED = re.compile(r"^==\d+== Collected : (\d+)$", re.MULTILINE)
 
 
@@ -37,9 +40,14 @@ def key() -> str:
         scanner = f"hyperscan {version('hyperscan')}"
     except PackageNotFoundError:
         scanner = "no hyperscan"
+    found = speedups()
+    if not found.in_use:
+        compiled = ""
+    else:
+        compiled = f", speedups{' of ' + ' and '.join(found.in_use) if found.missing else ''}"
     return (
         f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}, "
-        f"{platform.python_compiler()}, {libc}, msgspec {msgspec.__version__}, {scanner}"
+        f"{platform.python_compiler()}, {libc}, msgspec {msgspec.__version__}, {scanner}{compiled}"
     )
 
 
@@ -55,7 +63,7 @@ def core() -> float:
             *_order("{pid}", "instrumentation", "on"),
         ]  # fmt: skip
         done = subprocess.run(
-            command, cwd=name, env=_environment(), capture_output=True, text=True, check=False, timeout=PATIENCE_S
+            command, cwd=name, env=environment(), capture_output=True, text=True, check=False, timeout=PATIENCE_S
         )  # fmt: skip
         counts = COLLECTED.findall((Path(name) / "log").read_text(errors="replace"))
         if done.returncode or len(counts) != 2:
@@ -75,7 +83,7 @@ def whole(setup: Setup) -> float:
     """
     with tempfile.TemporaryDirectory(prefix="tieline-bench-") as name:
         place = Path(name)
-        with Sides(place / "sides", environment=_environment()) as sides:
+        with Sides(place / "sides", environment=environment()) as sides:
             try:
                 side = sides.gateway(setup, under=_callgrind(place))
                 make = side.client.prepare
@@ -135,7 +143,7 @@ def _tool(name: str) -> str:
     return found
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """What makes two runs alike: text hashes the same, and nothing of the user's environment moves addresses."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {**kept, "PYTHONHASHSEED": "0"}

@@ -24,6 +24,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Load average of the last minute when the run began."""
     pinned_to: int | None = None
     """The processor that everything ran on; None where the scheduler was free."""
+    speedups: tuple[str, ...] = ()
+    """The packages whose steps in C were in use."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from gateway.bench.matrix import PLANS, Kind, Plan, Scene
 from gateway.bench.measure import measure_scene, pin
 from gateway.bench.results import Comparison, Machine, Probe, Report, Skipped
 from gateway.bench.sides import Side
+from gateway.runtime.speedups import speedups
 
 IDLE_PEERS = 50
 """Where a scene has so many servers, its gateway is also watched while it is idle."""
@@ -131,6 +132,7 @@ def describe_machine(pinned_to: int | None) -> Machine:
         python=f"{platform.python_implementation()} {platform.python_version()}",
         load=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         pinned_to=pinned_to,
+        speedups=speedups().in_use,
     )
 
 

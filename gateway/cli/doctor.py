@@ -66,14 +66,21 @@ def register(app: typer.Typer) -> None:
 
 
 def _examine(directory: Path, *, json: bool) -> int:
+    from gateway.runtime.speedups import speedups
     from recordings.salvage import examine
 
     with telling(directory), bar("reading") as shown:
         report = examine(directory, shown)
+    found = speedups()
     if json:
-        print_json({"healthy": report.healthy, **asdict(report), "path": str(report.path)})
+        compiled = {"in_use": found.in_use, "missing": found.missing}
+        print_json(
+            {"healthy": report.healthy, **asdict(report), "path": str(report.path), "speedups": compiled}
+        )
     else:
         _tell(report)
+        if report.healthy:
+            console().print(found.in_words(), markup=False)
     if not report.healthy:
         return BAD_INPUT
     return NO if report.notes else DONE

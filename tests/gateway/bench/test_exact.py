@@ -16,6 +16,7 @@ from gateway.bench.exact import MissingError
 from gateway.bench.hot_path import HotPath
 from gateway.bench.setup import Setup
 from gateway.calls import core_state, peer_state, session, straight
+from gateway.runtime.speedups import speedups
 from recordings import files
 from recordings.lookup import Lookup, open_lookup
 from recordings.reader import Recording
@@ -218,6 +219,14 @@ def test_the_interpreter_is_named_by_all_that_decides_how_many_instructions_it_n
     assert key == instructions.key()
     assert sys.version.split()[0] in key
     assert "msgspec " in key
+    assert ("speedups" in key) == bool(speedups().in_use)
+
+
+def test_whether_steps_run_in_c_is_the_same_for_who_counts_as_for_what_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIELINE_PURE_PYTHON", "1")
+    assert instructions.environment()["TIELINE_PURE_PYTHON"] == "1"
 
 
 def test_the_recordings_whose_opening_is_compared_both_have_their_indexes(
