@@ -41,10 +41,8 @@ def key() -> str:
     except PackageNotFoundError:
         scanner = "no hyperscan"
     found = speedups()
-    if not found.in_use:
-        compiled = ""
-    else:
-        compiled = f", speedups{' of ' + ' and '.join(found.in_use) if found.missing else ''}"
+    which = f" of {' and '.join(found.in_use)}" if found.missing else ""
+    compiled = f", speedups{which}" if found.in_use else ""
     return (
         f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}, "
         f"{platform.python_compiler()}, {libc}, msgspec {msgspec.__version__}, {scanner}{compiled}"

@@ -8,6 +8,11 @@
 
 #include <stdlib.h>
 
+/* Whoever compiles says by what the sources are known again. */
+#ifndef TIELINE_SOURCES
+#define TIELINE_SOURCES ""
+#endif
+
 #define METHOD(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
 
 static PyMethodDef methods[] = {
@@ -22,13 +27,12 @@ static PyMethodDef methods[] = {
 static int
 start(PyObject *module)
 {
-    (void)module;
     const char *pure = getenv("TIELINE_PURE_PYTHON");
     if (pure != NULL && *pure != '\0') {
         PyErr_SetString(PyExc_ImportError, "TIELINE_PURE_PYTHON is set");
         return -1;
     }
-    return 0;
+    return PyModule_AddStringConstant(module, "SOURCES", TIELINE_SOURCES);
 }
 
 static PyModuleDef_Slot slots[] = {

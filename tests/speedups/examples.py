@@ -43,6 +43,11 @@ ANY: tuple[Arguments, ...] = (*((message,) for message in MESSAGES), (b"",), (b"
 """For functions of any bytes."""
 
 FUNCTIONS: dict[str, tuple[Arguments, ...]] = {
+    "gateway.protocol.answer_line": ((7, b"{}"), (-(2**63), b""), (10**40, b"[1]")),
+    "gateway.protocol.call_line": ((7, b'{"name":"echo"}'), (-(2**63), b""), (10**40, b"{}")),
+    "gateway.protocol.read_answer": ((ANSWER, 100), (RESULT, 100), (MESSAGES[7], 5)),
+    "gateway.protocol.read_asked": ((CALL, 100), (SPACED, 100)),
+    "gateway.protocol.read_call": ((CALL, 100), (SPACED, 100)),
     "recordings.crc32c": ANY,
     "recordings.crc32c_by_table": ANY,
     "recordings.line_filled": (
