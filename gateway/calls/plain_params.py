@@ -5,7 +5,7 @@ for in a message is looked for by `find`: `in` takes a needle of bytes for a num
 """
 
 from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -27,8 +27,6 @@ LANE_MARK = mcp.META_LANE.encode()
 class Plain(msgspec.Struct, gc=False):
     """What has to be known of the params of a plain call: what is called, and whether more is said about the call."""
 
-    is_modern: ClassVar[bool] = False
-
     name: str = ""
     uri: str = ""
     """Read as `mcp.Named` reads it: where it is no text, nothing is named."""
@@ -37,8 +35,6 @@ class Plain(msgspec.Struct, gc=False):
 
 class PlainModern(msgspec.Struct, gc=False):
     """The same of a core of the modern era, each call of which says who makes it."""
-
-    is_modern: ClassVar[bool] = True
 
     meta: mcp.MetaView = msgspec.field(name="_meta")
     name: str = ""

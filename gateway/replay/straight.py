@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gateway.calls.call import Call
 from gateway.calls.core_state import Core
+from gateway.calls.plain_params import PlainModern
 from gateway.calls.straight import say, send_all, under_name
 from gateway.protocol.errors import unrecorded
 from gateway.protocol.jsonrpc import result_of, scan
@@ -355,7 +356,7 @@ class StraightPlay:
         call = Call(
             core.session, "tools/call", params, core, one.id, one.name, one.live, None, peer, one.ours,
         )  # fmt: skip
-        if called is not None and called.is_modern:
+        if isinstance(called, PlainModern):
             say(call, called)
         return call
 
