@@ -145,7 +145,7 @@ class WebSocketListener:
             return Verdict(503, "Too many connections.")
         verdict = self._failures.count(address, now_s, self._guard.judge(request.headers.raw_items()))
         if verdict.allowed and self._path is not None and request.path.partition("?")[0] != self._path:
-            return Verdict(404, "Nothing is served at this path.")
+            return Verdict(404, f"There is nothing at this path: the endpoint is {self._path}.")
         return verdict
 
     def accept(self, link: _Incoming, hello: Hello) -> Receiver:

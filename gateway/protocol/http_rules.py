@@ -167,6 +167,17 @@ def unknown_session() -> Refuse:
     return refusal(404, INVALID_REQUEST, "no such session: it has ended, or never was")
 
 
+def nowhere(path: str | None = None) -> Refuse:
+    """Return the refusal of a path where nothing is served; `path` is that of the endpoint, for whom it may be told."""
+    why = "there is nothing at this path"
+    return refusal(404, INVALID_REQUEST, why if path is None else f"{why}: the endpoint is {path}")
+
+
+def _without_session(id_: jsonrpc.Id | None = None) -> Refuse:
+    why = "the Mcp-Session-Id header is missing: a session begins with a POST of `initialize`, whose answer has it"
+    return refusal(400, INVALID_REQUEST, why, id_)
+
+
 def judge_head(method: str, headers: Headers, max_bytes: int) -> Post | Listen | End | Refuse:
     """Decide what can be decided before a body is read. `max_bytes` bounds the declared length of one."""
     values = dict(headers)
@@ -177,11 +188,12 @@ def judge_head(method: str, headers: Headers, max_bytes: int) -> Post | Listen |
         return _judge_post_head(headers, values, max_bytes)
     if method not in ("GET", "DELETE") or not legacy:
         allowed = "GET, POST, DELETE" if legacy else "POST"
-        return Refuse(405, b"", (("allow", allowed),))
+        refuse = refusal(405, INVALID_REQUEST, f"the endpoint takes {allowed}, and no other method")
+        return Refuse(405, refuse.body, (*refuse.headers, ("allow", allowed)))
     if method == "GET" and not _accepts(values.get("accept"))[1]:
         return refusal(406, INVALID_REQUEST, f"the client must accept {names.EVENTS}")
     if session is None:
-        return refusal(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing")
+        return _without_session()
     if method == "DELETE":
         return End(session)
     return Listen(session, values.get(names.LAST_EVENT), version)
@@ -228,7 +240,7 @@ def judge_body(
     if post.session is None:
         if kind == "request" and envelope.method == "initialize":
             return Begin(Part(body, id_))
-        return refusal(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing", id_)
+        return _without_session(id_)
     return Deliver(post.session, (Part(body, id_, (envelope, kind)),), post.version)
 
 
@@ -271,7 +283,7 @@ def _judge_batch(post: Post, body: bytes, most_depth: int) -> Deliver | Refuse:
     if not parts:
         return refusal(400, INVALID_REQUEST, "a batch of nothing")
     if post.session is None:
-        return refusal(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing")
+        return _without_session()
     ids = [(part.id.__class__, part.id) for part in parts if part.id is not None]
     if len(set(ids)) != len(ids):
         return refusal(400, INVALID_REQUEST, "an id stands twice in the batch")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -73,6 +73,7 @@ class HttpFront:
         self.app = Starlette(
             routes=[Route(self._options.path, endpoint=_Endpoint(self)), Route("/livez", _livez)]
         )
+        self.app.router.default = self._elsewhere
 
     @property
     def address(self) -> str:
@@ -164,6 +165,13 @@ class HttpFront:
                     if session is None
                     else respond(send, 200, b"", [])
                 )
+
+    async def _elsewhere(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer at a path where nothing is. Whoever asks as no client would is not told where something is."""
+        del receive
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        is_foreign = self._guard.judge(headers).status == 403
+        await _refuse(send, http_rules.nowhere(None if is_foreign else self._options.path))
 
     async def _turn_away(self, verdict: Verdict, scope: Scope, send: Send) -> None:
         client = scope.get("client")

@@ -288,3 +288,17 @@ def test_the_library_is_refused_with_the_status_of_the_guard() -> None:
             assert caught.value.response.headers["WWW-Authenticate"] == "Bearer"
 
     run(main())
+
+
+def test_a_path_where_nothing_is_names_the_endpoint_to_who_is_let_in() -> None:
+    async def main() -> None:
+        async with listening(Switch(), tokens={"core": "right"}, path="/at/this") as listener:
+            url = listener.address.removesuffix("/at/this") + "/"
+            for headers, status in (({"Authorization": "Bearer right"}, 404), ({}, 401)):
+                with pytest.raises(websockets.exceptions.InvalidStatus) as caught:
+                    await websockets.asyncio.client.connect(url, proxy=None, additional_headers=headers)
+                assert caught.value.response.status_code == status
+                is_told = b"the endpoint is /at/this" in caught.value.response.body
+                assert is_told == (status == 404)
+
+    run(main())

@@ -177,3 +177,24 @@ def test_liveness_and_other_paths() -> None:
             assert (await caller.client.put(front.address)).status_code == 405
 
     run(main())
+
+
+def test_a_path_where_nothing_is_names_the_endpoint_to_who_could_be_a_client() -> None:
+    def guard(port: int) -> Guard:
+        return Guard(hosts=loopback_hosts(port), tokens={"core": "right"})
+
+    async def main() -> None:
+        async with calling(FrontOptions(path="/at/this"), guard) as (caller, _, front):
+            origin = front.address.removesuffix("/at/this")
+            for path in ("/", "/mcp", "/at", "/%2e%0d%0a<b>"):
+                for method in ("GET", "POST", "PUT"):
+                    answer = await caller.client.request(method, origin + path)
+                    assert answer.status_code == 404
+                    why = answer.json()["error"]["message"]
+                    assert why == "there is nothing at this path: the endpoint is /at/this"
+            for foreign in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
+                answer = await caller.client.get(f"{origin}/", headers=foreign)
+                assert answer.status_code == 404
+                assert "/at/this" not in answer.text
+
+    run(main())
