@@ -13,7 +13,8 @@ import stat
 from abc import ABC, abstractmethod
 
 from transports.base import Limits, Receiver, Stamp, TransportError
-from transports.turn import turn_of
+from transports.plain_lines import BaseLines
+from transports.turn import Turn, turn_of
 from transports.watch import watch_of
 
 BROKEN_LINGER_S = 1.0
@@ -22,35 +23,31 @@ _JOIN_BYTES = 1 << 20
 NEWLINE = 10
 
 
-class LineOutput(ABC):
+class LineOutput(BaseLines, ABC):
     """What a link of lines writes. Descriptors that can be polled must not block."""
 
     # Not only for size: an object with more than thirty attributes and no slots is slower at every one of them.
     __slots__ = (
-        "_asked", "_broken", "_closed", "_dirty", "_fault", "_high", "_is_mute", "_limits", "_loop", "_over",
-        "_progress", "_queue", "_queued", "_receiver", "_rest", "_stall", "_tick", "_turn", "_waits", "_watching",
-        "_write_fd",
+        "_asked", "_broken", "_closed", "_dirty", "_fault", "_high", "_limits", "_loop", "_over", "_progress", "_queue",
+        "_receiver", "_rest", "_stall", "_watching",
     )  # fmt: skip
 
     def __init__(self, write_fd: int, limits: Limits) -> None:
         self._loop = asyncio.get_running_loop()
-        self._turn = turn_of(self._loop)
-        self._tick = -1
+        self._turn: Turn
+        super().__init__(turn_of(self._loop))
         self._write_fd = write_fd
         self._limits = limits
         self._high = limits.high_bytes
         self._receiver: Receiver | None = None
         self._queue: list[bytes] = []
         self._rest: memoryview | None = None
-        self._queued = 0
         self._dirty = False
         self._over = False
         self._asked = False
         """Whether the end was asked for."""
         self._broken: TransportError | None = None
         self._closed = False
-        self._is_mute = False
-        """Whether nothing more is taken from us: it was asked to end, has ended, or the other side has."""
         self._fault: TransportError | None = None
         self._progress = False
         self._stall: asyncio.TimerHandle | None = None
@@ -95,21 +92,6 @@ class LineOutput(ABC):
                 turn.add(self)
             if self._queued > self._high:
                 self._check_high()
-
-    def send_line(self, line: bytes) -> None:
-        """As `send`, for a message that ends with a newline and holds no other one."""
-        turn = self._turn
-        if turn.batching or self._tick == turn.tick or self._queued or self._is_mute:
-            self.send(line[:-1])
-            return
-        self._tick = turn.tick
-        try:
-            done = os.write(self._write_fd, line)
-        except OSError as error:
-            self._refused(line, error)
-        else:
-            if done != len(line):
-                self._took(line, done)
 
     def send_parts(self, parts: tuple[bytes, ...]) -> None:
         """As `send`, for a long message in parts that hold no newline: what the system takes at once is not copied."""

@@ -18,11 +18,8 @@ import msgspec
 from transports.base import Id, Limits, Looking, Receiver, TransportError
 from transports.framing import Item, LineFramer, Stray
 from transports.line_output import LineOutput
+from transports.plain_lines import READ_BYTES
 
-READ_BYTES = 65536
-"""Larger reads make the allocator map and unmap memory every time: 13 to 17 µs instead of 1."""
-READS = 16
-"""How many full reads of one long message are done in a row: as much as a pipe of ours holds."""
 MAX_SKIPPED_BYTES = 1 << 30
 """How much of one overlong line is passed over before the connection is given up."""
 OVERLONG_S = 0.5
@@ -54,11 +51,9 @@ class LineLink(LineOutput):
         "_fits",
         "_framer",
         "_held",
-        "_message",
         "_on_end",
         "_overlong",
         "_paused",
-        "_read_fd",
         "_reset",
         "_sock",
         "_timer",
@@ -84,6 +79,7 @@ class LineLink(LineOutput):
         super().__init__(write_fd, limits)
         self._read_fd = read_fd
         self._sock = sock
+        self._is_socket = sock is not None
         self._ending = ending
         self._on_end = on_end
         self._framer = LineFramer(limits.message_bytes)
@@ -96,9 +92,7 @@ class LineLink(LineOutput):
         """Who is to look at long messages. Nothing behind one is read or passed on meanwhile."""
         self._held: list[Item] = []
         """A long message that is being looked at, and what came with it."""
-        self._message: Callable[[bytes], None] | None = None
-        """What the receiver takes a message by: looked up once, since receivers are of several kinds. A receiver of
-        which that changes says `look_up`."""
+        self._message = None
         self._paused = False
         self._eof = False
         self._reset: OSError | None = None
@@ -161,45 +155,18 @@ class LineLink(LineOutput):
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def _on_readable(self, more: int = READS - 1) -> None:
-        """Read, and up to `more` times again where a read is full and no message ends in it: the rest is there already,
-        or will be, and takes no turn of the loop."""
-        try:
-            data = os.read(self._read_fd, READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
+    def _nothing_read(self, number: int) -> None:
+        if number and not self._ending.eof_is_clean:
             # A terminal that hung up reads as EIO, a reset socket as ECONNRESET.
-            self._on_eof(None if self._ending.eof_is_clean else error)
-            return
-        if not data:
+            self._on_eof(OSError(number, os.strerror(number)))
+        else:
             self._on_eof(None if self._ending.eof_is_clean else self._reset)
-            return
-        if self._sock is not None:
-            self._look_for_reset(self._sock)
-        self._turn.tick += 1
-        # The one whole line that most reads are, as the framer would give it: 13 is a carriage return, and what is less
-        # than an exclamation mark is white space, or nothing.
-        line, newline, rest = data.partition(b"\n")
-        if (
-            rest
-            or not newline
-            or line < b"!"
-            or line[-1] == 13
-            or not (framer := self._framer).is_between
-            or not (self._fits or len(line) <= framer.limit)
-        ):
-            self._feed(data, more)
-            return
-        try:
-            # Nothing is read before there is a receiver, nor once the link is closed.
-            self._message(line)  # pyright: ignore[reportOptionalCall]
-        except Exception as error:  # noqa: BLE001 - a fault of one message's receiver must not end the stream
-            self._tell_fault(error)
 
     def _feed(self, data: bytes, more: int) -> None:
         """Pass on what ends with these bytes, if anything."""
-        items = self._framer.feed(data)
+        framer = self._framer
+        items = framer.feed(data)
+        self._is_plain = self._fits and framer.is_between
         # Only the first one can have begun in an earlier read.
         look = self.look
         if items and look is not None and type(items[0]) is bytes and len(items[0]) >= look.least_bytes:
@@ -252,12 +219,17 @@ class LineLink(LineOutput):
         elif self._framer.skipped and self._overlong is None:
             self._overlong = self._loop.call_later(OVERLONG_S, self._tell_overlong)
 
-    def _look_for_reset(self, sock: socket.socket) -> None:
-        """Read on by ourselves where the connection was reset: uvloop tells of such a descriptor once only."""
-        if self._reset is None:
-            number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if not number:
-                return
+    def _look_for_reset(self) -> None:
+        number = 0
+        if self._sock is not None and not self._is_reset:
+            number = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if number or self._is_reset:
+            self._was_reset(number)
+
+    def _was_reset(self, number: int) -> None:
+        """Read on by ourselves: uvloop tells of such a descriptor once only."""
+        if not self._is_reset:
+            self._is_reset = True
             self._reset = OSError(number, os.strerror(number))
         self._loop.call_soon(self._read_on)
 

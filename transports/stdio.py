@@ -15,7 +15,8 @@ import threading
 
 from transports.base import Acceptor, Hello, Limits, Receiver, TransportError
 from transports.line_output import pollable
-from transports.lines import READ_BYTES, Ending, LineLink
+from transports.lines import Ending, LineLink
+from transports.plain_lines import READ_BYTES
 
 _F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
 

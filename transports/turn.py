@@ -12,6 +12,8 @@ import asyncio
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
+from transports.plain_lines import BaseTurn
+
 if TYPE_CHECKING:
 
     class Flushable(Protocol):
@@ -22,19 +24,16 @@ if TYPE_CHECKING:
             ...
 
 
-class Turn:
+class Turn(BaseTurn):
     """The shared state of the links on one loop."""
 
-    __slots__ = ("_dirty", "_loop", "_scheduled", "batching", "tick")
+    __slots__ = ("_dirty", "_loop", "_scheduled")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
         self._loop = weakref.ref(loop)
         self._dirty: list[Flushable] = []
         self._scheduled = False
-        self.batching = 0
-        """Above 0 while a read of several messages is handed over."""
-        self.tick = 0
-        """Changes with every read and flush: a link that has written in this tick collects."""
 
     def add(self, link: Flushable) -> None:
         """Have `link.flush` called at the end of the batch, or of the turn where there is no batch."""

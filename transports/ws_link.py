@@ -17,7 +17,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import SEND_EOF, Event, Protocol, Side, State
 
 from transports.base import STRAY_BYTES, Id, Limits, Receiver, TransportError
-from transports.lines import READ_BYTES
+from transports.plain_lines import READ_BYTES
 from transports.ws_keepalive import Keepalive
 from transports.ws_output import WebSocketOutput
 from transports.ws_wire import Fragments, ending_of, lacking, sendable, take_texts, watched
