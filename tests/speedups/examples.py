@@ -60,4 +60,25 @@ FUNCTIONS: dict[str, tuple[Arguments, ...]] = {
     "recordings.line_from": ANY,
 }  # fmt: skip
 
-KINDS: dict[str, Kind] = {}
+
+def _nothing(*_: object) -> None:
+    """What is asked back does nothing."""
+
+
+ASKED_BACK: dict[str, object] = dict.fromkeys(
+    ("send", "_feed", "_nothing_read", "_was_reset", "_tell_fault", "_refused", "_took"), _nothing
+)
+"""What a link in Python has of its own, and is asked by what is in C."""
+
+KINDS: dict[str, Kind] = {
+    # Without descriptors: nothing is read or written. What is, `tests/transports` holds equal.
+    "transports.PlainLines": Kind(
+        make=lambda module: type("Link", (module.PlainLines,), ASKED_BACK)(module.PlainTurn()),
+        construct=lambda module: ((module.PlainTurn(),),),
+        methods={
+            "_on_readable": ((), (0,), (15,)),
+            "send_line": ((b"{}\n",), (b"",), (b"x" * 20_000 + b"\n",)),
+        },
+    ),
+    "transports.PlainTurn": Kind(make=lambda module: module.PlainTurn(), construct=lambda _: ((),)),
+}
