@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <structmember.h>
 
+/* Whoever compiles says by what the sources are known again. */
+#ifndef TIELINE_SOURCES
+#define TIELINE_SOURCES ""
+#endif
+
 static void
 turn_dealloc(PyObject *object)
 {
@@ -73,7 +78,10 @@ start(PyObject *module)
     if (add_type(module, &turn_spec, &state->turn) < 0) {
         return -1;
     }
-    return add_type(module, &lines_spec, &state->lines);
+    if (add_type(module, &lines_spec, &state->lines) < 0) {
+        return -1;
+    }
+    return PyModule_AddStringConstant(module, "SOURCES", TIELINE_SOURCES);
 }
 
 static int

@@ -146,13 +146,21 @@ def played(
         return runner.run(main())
 
 
-def same(
+def equal(
     steps: list[Step], *, by_socket: bool = False, limit: int = 1 << 20, fault: bytes | None = None
 ) -> None:
     """Fail where the link in C and the one in Python do not do the same."""
     compiled = compiled_lines()
     expected = played(PURE, steps, by_socket=by_socket, limit=limit, fault=fault)
     assert played(compiled, steps, by_socket=by_socket, limit=limit, fault=fault) == expected
+
+
+def same(data: bytes) -> None:
+    """Fail where a link in C reads these bytes, whole and in two pieces, otherwise than the one in Python."""
+    half = data[: len(data) // 2]
+    equal(
+        [("say", data), ("read", ()), ("say", half), ("read", ()), ("say", data[len(half) :]), ("read", ())]
+    )
 
 
 LINES = [b"{}\n", b"x" * 16383 + b"\n", b"y" * 16384 + b"\n", b"z" * 90_000 + b"\n"]
@@ -188,14 +196,14 @@ def ordered(steps: list[Step]) -> list[Step]:
 def test_whatever_is_read_and_written_comes_to_the_same(
     steps: list[Step], by_socket: bool, limit: int, fault: bytes | None
 ) -> None:
-    same(ordered(steps), by_socket=by_socket, limit=limit, fault=fault)
+    equal(ordered(steps), by_socket=by_socket, limit=limit, fault=fault)
 
 
 @settings(deadline=None, max_examples=200)
 @given(said=st.lists(SAID, max_size=20), by_socket=st.booleans(), limit=st.sampled_from([10, 1000, 1 << 20]))
 def test_whatever_is_said_comes_to_the_same_messages(said: list[bytes], by_socket: bool, limit: int) -> None:
     steps: list[Step] = [step for data in said for step in (("say", data), ("read", ()))]
-    same([*steps, ("shut", "both"), *NO_MORE, *NO_MORE], by_socket=by_socket, limit=limit)
+    equal([*steps, ("shut", "both"), *NO_MORE, *NO_MORE], by_socket=by_socket, limit=limit)
 
 
 @pytest.mark.parametrize("said", [
@@ -213,7 +221,7 @@ def test_what_is_no_plain_line_is_left_to_the_framer(said: bytes, by_socket: boo
         ("say", b"{}\n"),
         ("read", ()),
     ]
-    same(steps, by_socket=by_socket)
+    equal(steps, by_socket=by_socket)
 
 
 @pytest.mark.parametrize("before", ["queued", "ticked", "batching", "asked", "broken"])
@@ -228,7 +236,7 @@ def test_a_line_that_may_not_be_written_at_once_is_queued(before: str) -> None:
     steps: list[Step] = [*ways[before], ("send_line", b"3\n"), ("send_line", b"4\n")]
     if before == "batching":
         steps.append(("end", None))
-    same([*steps, *NO_MORE, ("tick", None), ("send_line", b""), *NO_MORE])
+    equal([*steps, *NO_MORE, ("tick", None), ("send_line", b""), *NO_MORE])
 
 
 def test_what_is_no_turn_is_not_taken_for_one() -> None:
