@@ -36,8 +36,16 @@ from recordings.errors import DamagedError, NotARecordingError, RecordingError
 from recordings.frame import FORMAT, Frame, Kind, Way
 from recordings.header import decode_header
 from recordings.migrate import migrated
-from recordings.reader import Recording, chunk_text, decoded, index_anew, open_recording
-from recordings.sealing import TABLE_BYTES, encode_index, seal_directory
+from recordings.reader import (
+    Recording,
+    chunk_text,
+    decoded,
+    index_anew,
+    is_sealed,
+    open_recording,
+    stored_seal,
+)
+from recordings.sealing import TABLE_BYTES, encode_index, seal_directory, write_seal
 from recordings.table import Table, TableError
 
 __all__ = ["Form", "Lookup", "Progress", "Row", "open_lookup", "reindex", "replay_index_note"]
@@ -241,11 +249,14 @@ def reindex(
     try:
         files.lock(directory, path)
         header = decode_header(files.read_small(path, files.HEADER))
-        if not (path / files.SEALED).exists():
+        if not is_sealed(path):
+            os.close(files.open_to_read(path, files.FRAMES))
             seal_directory(directory, path, progress)
             return open_recording(path)
         recording = Recording(path=path, header=header, state="sealed", index=index_anew(path, progress))
         files.replace(directory, files.INDEX, encode_index(recording.index))
+        if stored_seal(path) is None:
+            write_seal(directory, path, recording.index)
         if _wants_index(recording):
             with files.replacing(directory, files.REPLAY_INDEX) as fd:
                 writer = TableWriter(partial(files.write_whole, fd))

@@ -170,10 +170,10 @@ def open_recording(path: Path | str, progress: Callable[[int, int], None] | None
     head = files.read_small(path, files.HEADER)
     header = decode_header(head)
     warnings: list[str] = []
-    if (path / files.SEALED).exists():
+    if is_sealed(path):
         state: State = "sealed"
-        seal = _seal(path)
-        if seal.header not in (None, crc32(head)):
+        seal = stored_seal(path)
+        if seal is not None and seal.header not in (None, crc32(head)):
             warnings.append(f"{files.HEADER} is not the one that was sealed")
         index = _sealed_index(path, seal, warnings, progress)
     else:
@@ -226,8 +226,15 @@ def _warn(header: Header, index: Index, state: State, warnings: list[str]) -> No
 
 
 def _sealed_index(
-    path: Path, seal: Seal, warnings: list[str], progress: Callable[[int, int], None] | None
+    path: Path, seal: Seal | None, warnings: list[str], progress: Callable[[int, int], None] | None
 ) -> Index:
+    if seal is None:
+        index = index_anew(path, progress)
+        warnings.append(
+            f"`{files.SEALED}` is lost: every line has been read, and they are those that `{files.INDEX}` tells of; "
+            "`tieline doctor DIR --reindex` makes it anew"
+        )
+        return index
     index = stored_index(path)
     if index is None or (index.frames, index.last, index.bytes, index.root) != (
         seal.frames,
@@ -251,27 +258,44 @@ def stored_index(path: Path) -> Index | None:
 
 
 def index_anew(path: Path, progress: Callable[[int, int], None] | None = None) -> Index:
-    """The index of a sealed recording out of its lines, each of them checked. Raises `DamagedError`."""
-    seal = _seal(path)
+    """The index of a sealed recording out of its lines, each of them checked. Raises `DamagedError`.
+
+    That they are all is known from the seal; where it is lost, from the index that was stored before it.
+    """
     fd = files.open_to_read(path, files.SEALED_FRAMES)
     try:
         index = rebuilt_index(fd, progress)
     finally:
         os.close(fd)
-    if (index.frames, index.root) != (seal.frames, seal.root):
-        raise DamagedError(
-            f"{index.frames} frames are there of {seal.frames} that were sealed",
-            seq=index.last + 1,
-            byte=index.bytes,
+    known = stored_seal(path) or stored_index(path)
+    why = None
+    if known is None:
+        why = (
+            f"`{files.SEALED}` and `{files.INDEX}` are lost, and nothing says whether more frames were there"
         )
+    elif (index.frames, index.root) != (known.frames, known.root):
+        why = f"{index.frames} frames are there of {known.frames} that were sealed"
+    if why is not None:
+        raise DamagedError(why, seq=index.last + 1, byte=index.bytes)
     return index
 
 
-def _seal(path: Path) -> Seal:
+def is_sealed(path: Path) -> bool:
+    """Whether a recording's lines are the compressed ones. So are those of one whose seal was lost: who seals
+    removes the others last."""
+    if (path / files.SEALED).exists():
+        return True
+    return (path / files.SEALED_FRAMES).exists() and not (path / files.FRAMES).exists()
+
+
+def stored_seal(path: Path) -> Seal | None:
+    """What the file `sealed` holds; None where it is missing or none. Raises `NotARecordingError`."""
+    if not (path / files.SEALED).exists():
+        return None
     try:
         return msgspec.json.decode(files.read_small(path, files.SEALED), type=Seal)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise NotARecordingError(f"`{path}/{files.SEALED}` cannot be read") from None
+        return None
 
 
 def decoded(line: bytes, byte: int) -> Frame:

@@ -155,12 +155,17 @@ def seal_directory(
             table.finish(stamp, profile if form is not None else "")
     _compress_blobs(directory)
     files.replace(directory, files.INDEX, encode_index(index))
-    header = crc32(files.read_small(path, files.HEADER))
-    seal = Seal(frames=index.frames, last=index.last, bytes=index.bytes, root=index.root, header=header)
-    files.replace(directory, files.SEALED, msgspec.json.encode(seal) + b"\n")
+    write_seal(directory, path, index)
     os.unlink(files.FRAMES, dir_fd=directory)
     os.fsync(directory)
     return index
+
+
+def write_seal(directory: int, path: Path, index: Index) -> None:
+    """Say of a recording's compressed lines, by their index, that they are all. Raises `OSError`."""
+    header = crc32(files.read_small(path, files.HEADER))
+    seal = Seal(frames=index.frames, last=index.last, bytes=index.bytes, root=index.root, header=header)
+    files.replace(directory, files.SEALED, msgspec.json.encode(seal) + b"\n")
 
 
 def _seeing(table: TableWriter, path: Path, form: Form | None) -> Callable[[Scanned], None]:

@@ -439,6 +439,50 @@ def test_a_sealed_recording_that_lost_its_end_is_damaged(tmp_path: Path) -> None
         open_recording(path)
 
 
+@pytest.mark.parametrize("seal", [None, b"", b"{", b"[]\n"])
+def test_a_recording_whose_seal_is_lost_is_read_where_its_index_says_that_it_is_whole(
+    tmp_path: Path, seal: bytes | None
+) -> None:
+    path = long_session(tmp_path / "r")
+    before = open_recording(path)
+    spoil(path / files.SEALED, seal)
+    recording = open_recording(path)
+    assert (recording.state, recording.index, len(recording.warnings)) == ("sealed", before.index, 1)
+    assert "`sealed` is lost" in recording.warnings[0]
+    assert same(recording, before)
+
+
+@pytest.mark.parametrize("index", [None, b"", b"{}"])
+def test_without_seal_and_index_nothing_says_that_a_recording_is_whole(
+    tmp_path: Path, index: bytes | None
+) -> None:
+    path = long_session(tmp_path / "r")
+    spoil(path / files.SEALED, None)
+    spoil(path / files.INDEX, index)
+    with pytest.raises(DamagedError) as raised:
+        open_recording(path)
+    if index is None:
+        assert "`sealed` and `index` are lost" in raised.value.what
+        assert raised.value.seq == 1001
+
+
+def test_a_recording_that_lost_its_seal_and_its_end_is_damaged(tmp_path: Path) -> None:
+    path = long_session(tmp_path / "r")
+    chunk = open_recording(path).index.chunks[-1]
+    os.truncate(path / files.SEALED_FRAMES, chunk.offset)
+    spoil(path / files.SEALED, None)
+    with pytest.raises(DamagedError, match=f"{chunk.first - 1} frames are there of 1000 that were sealed"):
+        open_recording(path)
+
+
+def spoil(path: Path, data: bytes | None) -> None:
+    """Give a file other bytes, or take it away."""
+    if data is None:
+        path.unlink()
+    else:
+        path.write_bytes(data)
+
+
 def test_what_a_killed_writer_left_can_be_sealed(tmp_path: Path) -> None:
     path = recorded(tmp_path / "r", session(50))
     with (path / files.FRAMES).open("ab") as file:

@@ -19,7 +19,7 @@ from gateway.protocol.canonical import params_hash
 from gateway.runtime.speedups import speedups
 from recordings import files
 from recordings.frame import Frame
-from recordings.store import Recorder
+from recordings.store import Recorder, open_recording
 from tests.recordings.recording_kit import frame, recorded, session
 
 ESCAPE = "\x1b[31m"
@@ -519,6 +519,41 @@ def test_the_doctor_seals_what_was_broken_off(tieline: Any, tmp_path: Path) -> N
     (path / files.SEALED_FRAMES).unlink()
     told = tieline("doctor", path, "--reindex")
     assert (told.code, told.out) == (3, "")
+    (path / files.SEALED).unlink()
+    told = tieline("doctor", path, "--reindex")
+    assert (told.code, told.out) == (3, "")
+    assert "there is no `frames.jsonl`" in told.err
+
+
+def test_the_doctor_seals_anew_what_has_lost_its_seal_and_is_whole(tieline: Any, tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r", session(30), seal=True)
+    before = (path / files.SEALED).read_bytes()
+    (path / files.SEALED).unlink()
+    told = tieline("doctor", path)
+    assert told.code == 1
+    assert "`sealed` is lost" in told.err
+    assert "30 frames" in told.out
+    told = tieline("frames", path)
+    assert told.code == 0
+    assert "`sealed` is lost" in told.err
+    assert tieline("doctor", path, "--reindex").code == 0
+    assert (path / files.SEALED).read_bytes() == before
+    told = tieline("doctor", path)
+    assert (told.code, told.err) == (0, "")
+
+
+def test_what_has_lost_both_seal_and_index_is_never_taken_for_whole(tieline: Any, tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r", session(30), seal=True)
+    (path / files.SEALED).unlink()
+    (path / files.INDEX).unlink()
+    for command in (("doctor",), ("doctor", "--reindex"), ("frames",), ("replay", "--drive")):
+        told = tieline(command[0], path, *command[1:])
+        assert told.code == 3
+        assert "`sealed` and `index` are lost" in told.err
+        assert f"tieline doctor {path} --salvage" in told.err
+    assert not (path / files.SEALED).exists()
+    assert tieline("doctor", path, "--salvage", tmp_path / "out").code == 0
+    assert len(list(open_recording(tmp_path / "out"))) >= 30
 
 
 @pytest.mark.parametrize("form", ["har", "trace", "json"])
