@@ -9,6 +9,8 @@ import signal
 
 INTERRUPTED = 130
 """The exit code, as shells give it."""
+READER_GONE = 141
+"""The exit code where whoever read the output has left, as `head` does: that of a program which SIGPIPE ended."""
 
 
 def end_quietly() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from adapters import kit
-from transports.interrupts import INTERRUPTED, heed
+from transports.interrupts import INTERRUPTED, READER_GONE, heed
 
 Json: TypeAlias = dict[str, Any]
 ASK = "ask"
@@ -43,9 +44,15 @@ def run_or_ask(app: kit.App, options: argparse.Namespace, *, program: str) -> No
         sys.exit(f"{program}: {fault}")
     try:
         heed()
-        sys.exit(asyncio.run(ask(app, asked)))
+        code = asyncio.run(ask(app, asked))
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # What is still to be printed goes nowhere: Python would complain of it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = READER_GONE
+    sys.exit(code)
 
 
 def write_sample(program: str, to: str, write: Callable[[str], object]) -> None:

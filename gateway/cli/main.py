@@ -16,8 +16,15 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Protocol, cast
 
-from gateway.cli.output import BAD_INPUT, INTERRUPTED, WRONG_USE, CliError, tell_config_error, tell_error
-from transports.interrupts import heed
+from gateway.cli.output import (
+    BAD_INPUT,
+    INTERRUPTED,
+    WRONG_USE,
+    CliError,
+    tell_config_error,
+    tell_error,
+)
+from transports.interrupts import READER_GONE, heed
 
 if TYPE_CHECKING:
     import typer
@@ -155,25 +162,19 @@ def guarded(work: Work) -> int:
 
     A fault of ours is not hidden: it ends the process with its traceback.
     """
-    from gateway.config.mistakes import ConfigError
-
     try:
-        heed()
-        code = work()
+        code = _told(work)
         sys.stdout.flush()
         return code
-    except CliError as error:
-        tell_error(str(error), error.hint)
-        return error.code
-    except ConfigError as error:
-        tell_config_error(error)
-        return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has left, as `head` does.
+    except (BrokenPipeError, SystemExit) as error:
+        # The reader of our output has left, as `head` does. The option parser and rich end the process where they
+        # see that, with an exit code that means something else here.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         _drop_output()
-        return INTERRUPTED + 11
+        return READER_GONE
     except OSError as error:
         if error.errno not in _FULL or error.filename is not None:
             raise
@@ -182,6 +183,26 @@ def guarded(work: Work) -> int:
         return BAD_INPUT
 
 
+def _told(work: Work) -> int:
+    from gateway.config.mistakes import ConfigError
+
+    try:
+        heed()
+        return work()
+    except CliError as error:
+        tell_error(str(error), error.hint)
+        return error.code
+    except ConfigError as error:
+        tell_config_error(error)
+        return BAD_INPUT
+
+
 def _drop_output() -> None:
-    """Let what is still to be printed go nowhere: Python would complain of it again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Let what cannot be written go nowhere: Python would complain of it again at exit."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -158,12 +159,13 @@ def test_a_secret_in_a_file_of_profiles_is_in_no_error_of_its_syntax() -> None:
     assert "hunter2" not in str(met.value)
 
 
-def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def command(folder: Path, *words: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [Path(sys.executable).with_name("tieline-database"), *words],
         cwd=folder,
         env={"XDG_CONFIG_HOME": str(folder / "config"), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=50,
         check=False,
@@ -188,3 +190,13 @@ def test_a_command_line_names_profiles_and_can_ask_them(file: Path) -> None:
     )
     nothing = command(file.parent)
     assert (nothing.returncode, "--url URL or --profile NAME" in nothing.stderr) == (1, True)
+
+
+def test_an_answer_that_nobody_reads_ends_the_command_quietly_as_a_signal_would(file: Path) -> None:
+    options = ("--profiles", str(file), "--profile", "shop")
+    for words in (("list_databases",), ("list_databases", "then", "list_databases")):
+        reader, writer = os.pipe()
+        os.close(reader)
+        asked = command(file.parent, *options, "ask", *words, stdout=writer)
+        os.close(writer)
+        assert (asked.returncode, asked.stderr) == (141, "")

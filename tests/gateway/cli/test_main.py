@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -260,20 +261,64 @@ def test_status_ends_with_1_where_no_gateway_runs(tieline: Tieline) -> None:
     assert tieline("status", "--json") == (1, "[]\n", "")
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
-    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
-    reader.wait(10)
-    assert reader.stdin is not None
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from gateway.cli.main import main; sys.exit(main())",
-        "--help",
-    ]
-    done = subprocess.run(command, stdout=reader.stdin, stderr=subprocess.PIPE, timeout=30, check=False)
-    reader.stdin.close()
+GOLDEN = Path(__file__).parents[2] / "recordings" / "golden" / "format-1" / "sealed"
 
-    assert done.stderr == b""
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["--help"], ["--version"], ["frames", "--help"], ["frames", GOLDEN], ["frames", GOLDEN, "--json"],
+        ["show", GOLDEN, "1"], ["doctor", GOLDEN], ["doctor", GOLDEN, "--json"], ["recordings", GOLDEN.parent],
+        ["export", GOLDEN, "--har"], ["diff", GOLDEN, GOLDEN], ["status"], ["status", "--json"],
+        ["policy", "replay", GOLDEN], ["extensions", "show"], ["replay", GOLDEN, "--drive", "--json"],
+    ],
+    ids=lambda command: " ".join(map(str, command)).replace(str(GOLDEN), "R").replace(str(GOLDEN.parent), "Rs"),
+)  # fmt: skip
+def test_a_reader_that_leaves_early_ends_a_command_quietly_as_a_signal_would(
+    command: list[str | Path], unbuffered: str
+) -> None:
+    program = "import sys; from gateway.cli.main import main; sys.exit(main())"
+    code, told = without_a_reader([program, *map(str, command)], unbuffered)
+    assert code == 141
+    assert [line for line in told.splitlines() if not line.startswith(b"warning: ")] == []
+
+
+def test_what_is_told_of_a_mistake_does_not_hide_that_the_reader_has_left() -> None:
+    program = (
+        "import sys; from gateway.cli.main import guarded; from gateway.cli.output import CliError\n"
+        "def work():\n sys.stdout.write('a')\n raise CliError('no')\n"
+        "sys.exit(guarded(work))"
+    )
+    assert without_a_reader([program], "") == (141, b"error: no\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", [["check", "nowhere.toml"], ["nonsense"], ["replay", GOLDEN, "--drive"]])
+def test_errors_that_nobody_reads_end_a_command_in_that_way_too(
+    command: list[str | Path], unbuffered: str
+) -> None:
+    program = "import sys; from gateway.cli.main import main; sys.exit(main())"
+    assert without_a_reader([program, *map(str, command)], unbuffered, errors=True)[0] == 141
+
+
+def without_a_reader(program: list[str], unbuffered: str, *, errors: bool = False) -> tuple[int, bytes]:
+    """Run a program of Python whose output nobody reads, nor its `errors`; return its exit code and its stderr."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", *program],
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=writer if errors else subprocess.PIPE,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    finally:
+        os.close(writer)
+    return done.returncode, done.stderr or b""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
