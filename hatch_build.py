@@ -21,7 +21,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
-PACKAGES = ("recordings", "transports", "gateway.protocol")
+PACKAGES = ("recordings", "transports", "gateway.protocol", "gateway.telemetry")
 FLAGS = ["-std=c11", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra"]
 TRIED_ON = "linux"
 """Elsewhere nothing is compiled unless it is asked for: the same in Python is what was tried there."""

@@ -18,9 +18,13 @@ REMEMBERED: Final = 1024
 _MOST: Final = REMEMBERED + 256
 """How many there are when as many as are too many are dropped at once."""
 
-PlainCall: TypeAlias = tuple[int, int, str, str, int, str, tuple[str, ...], tuple[str, ...]]
-"""An open plain call: start, size, peer, name, id, hash of its params, and two things of whoever writes its lines: what
-both say alike, with its ids as the fifth and the seventh of that, and the pieces of the line about its end."""
+TRACE_DIGITS: Final = 32
+SPAN_DIGITS: Final = 16
+"""How long both ids of an operation are as text."""
+
+PlainCall: TypeAlias = tuple[int, int, str, str, int, str, str, tuple[str, ...], tuple[str, ...]]
+"""An open plain call: start, size, peer, name, id, hash of its params, and three things of whoever writes its lines:
+what both say alike, that without its numbers and ids (`trace_and_span`), and the pieces of the line about its end."""
 PlainQuestion: TypeAlias = tuple[int, int, int, str, str, int, str, tuple[str, ...], tuple[str, ...]]
 """An open question to a hook about such a call: the frame of that, start, size, extension, event, id, hash of its
 params, and as above."""
@@ -64,8 +68,10 @@ class Kept:
             return None
         call = self.plain.pop(seq, None)
         if call is not None:
-            at, size, peer, name, id_, hashed, told, _ = call
-            above = self.open[seq] = self._make(seq, at, size, peer, name, id_, hashed, (told[4], told[6]))
+            at, size, peer, name, id_, hashed, *_ = call
+            above = self.open[seq] = self._make(
+                seq, at, size, peer, name, id_, hashed, trace_and_span(seq, call)
+            )
             number = self.asking.pop(seq, None)
             if number is not None:
                 _, at, size, peer, name, id_, hashed, *_ = self.questions.pop(number)
@@ -111,3 +117,12 @@ class Kept:
         if len(self.ended) >= _MOST:
             for seq in list(islice(self.ended, len(self.ended) - REMEMBERED)):
                 del self.ended[seq]
+
+
+def trace_and_span(seq: int, call: PlainCall) -> tuple[str, str]:
+    """Return the ids of an open plain call, which are part of what its lines say alike."""
+    _, _, _, _, _, _, told, (_, _, before_span, behind_span), _ = call
+    span_ends = len(told) - len(f"{behind_span}{seq}")
+    span_begins = span_ends - SPAN_DIGITS
+    trace_ends = span_begins - len(before_span)
+    return told[trace_ends - TRACE_DIGITS : trace_ends], told[span_begins:span_ends]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -26,9 +26,13 @@ from gateway.telemetry.facts import (
     read_answer,
     read_request,
 )
+from gateway.telemetry.kept import Kept
 from gateway.telemetry.ledger import Writer
 from gateway.telemetry.operations import Scene, Tracker
 from gateway.telemetry.plain_hooks import PlainHooks
+
+if TYPE_CHECKING:
+    from gateway.telemetry._speedups import PlainLines
 
 LONG_CALL_BYTES, LONG_ANSWER_BYTES = 128 * 1024, 256 * 1024
 """Shorter ones are read here, in a fraction of a millisecond, as most are; others in a thread, which takes part of a
@@ -69,6 +73,8 @@ class PlainCalls:
         # Begun once, and gone on with from copies: to begin costs five times as much as a copy.
         self._traces = hashlib.blake2b(b"trace %b " % name, digest_size=16).copy
         self._spans = hashlib.blake2b(b"span %b " % name, digest_size=8).copy
+        self._lines = _lines_of(self._kept, name, suspects, self._clock)
+        """What does most of this at once, and knows calls again, where it is there."""
         self._ms = padded()
         self._second_at, self._second = self._clock.second(0)
         """When the second of the last line began, and how lines begin in it."""
@@ -77,6 +83,8 @@ class PlainCalls:
         """There are more secrets: what is kept is to be looked at again."""
         self._pieces.clear()
         self._known.clear()
+        if self._lines is not None:
+            self._lines.forget()
         self._hooks.forget()
 
     def take(self, items: deque[Item], most: int) -> int:
@@ -85,49 +93,76 @@ class PlainCalls:
         Return the bytes of their bodies, after which there are fewer where these are long. Of the first that is not
         plain nothing has been touched.
         """
+        lines, kept = self._lines, self._kept
+        if lines is None:
+            return self._take(items, most)
         out: list[str] = []
-        kept = self._kept
-        asked, answered, opinion = self._asked, self._answered, self._hooks.opinion
-        plain, questions, asking = kept.plain, kept.questions, kept.asking
+        taken = 0
+        try:
+            while most > 0 and items and taken < BIG_BYTES:
+                lines.count = kept.count
+                told = lines.take(items, most)
+                kept.count = lines.count
+                if told:
+                    most -= told
+                    taken += lines.taken
+                    self._tracker.last = lines.last
+                    continue
+                item = items.popleft()
+                if not self._tells(item, out):
+                    items.appendleft(item)
+                    break
+                most -= 1
+                taken += len(item[4])
+                lines.add("".join(out))
+                out.clear()
+        finally:
+            if ready := lines.ready():
+                self._write(ready)
+            kept.trim()
+        return taken
+
+    def _take(self, items: deque[Item], most: int) -> int:
+        """As `take` has it, a frame at a time."""
+        out: list[str] = []
         taken = 0
         try:
             for _ in range(min(most, len(items))):
                 item = items.popleft()
-                if len(item) != 12:
-                    is_told = self._is_of_hooks(item, out)
-                elif item[2] == "request":
-                    is_told = asked(item, out)
-                else:
-                    re = item[7]
-                    is_told = item[2] == "response" and (
-                        (re in plain and re not in asking and answered(item, out))
-                        or (re in questions and opinion(item, out))
-                        or self._ended(item, out)
-                    )
-                if not is_told:
+                if not self._tells(item, out):
                     items.appendleft(item)
                     break
                 taken += len(item[4])
                 if taken >= BIG_BYTES:
                     break
         finally:
-            self._put(out)
+            if out:
+                self._write("".join(out).encode())
             self._kept.trim()
         return taken
 
-    def _put(self, out: list[str]) -> None:
-        if out:
-            self._write("".join(out).encode())
-            out.clear()
+    def _tells(self, item: Item, out: list[str]) -> bool:
+        """Tell of a frame, and say whether that was done. Where not, nothing has been touched."""
+        if len(item) != 12:
+            return self._is_of_hooks(item, out)
+        kind, re = item[2], item[7]
+        if kind == "request":
+            return self._asked(item, out)
+        kept = self._kept
+        return kind == "response" and (
+            (re in kept.plain and re not in kept.asking and self._answered(item, out))
+            or (re in kept.questions and self._hooks.opinion(item, out))
+            or self._ended(item, out)
+        )
 
     def _asked(self, item: PlainItem, out: list[str]) -> bool:
-        """Tell of a plain call, and say whether that was done. Where not, nothing has been touched."""
-        seq, at, _, way, body, peer, id_, _, method, name, unsuspected, read = item
+        """Tell of a plain call; as `_tells`."""
+        seq, at, _, way, body, peer, id_, _, method, name, unsuspected, _ = item
         if way != "core>" or method != "tools/call" or id_.__class__ is not int:
             return False
         size = len(body)
         head, _, tail = body.partition(b'"id":%d' % id_) if size <= LONGEST_KNOWN else _NOWHERE
-        call = self._known.get((peer, name, head, tail)) or self._learnt(peer, name, body, read, head, tail)
+        call = self._known.get((peer, name, head, tail)) or self._learnt(item, head, tail)
         if call is None or (not unsuspected and self._suspects(body)):
             return False
         hashed, says, (begins, begun, asked), alike, ends = call
@@ -136,16 +171,12 @@ class PlainCalls:
         trace, span = self._traces(), self._spans()
         trace.update(digits)
         span.update(b"%b server" % digits)
-        middle = (
-            number, alike[0], f"{id_}", alike[1], trace.hexdigest(), alike[2], span.hexdigest(), alike[3], number,
-        )  # fmt: skip
-        self._kept.plain[seq] = at, size, peer, name, id_, hashed, middle, ends
+        middle = f"{number}{alike[0]}{id_}{alike[1]}{trace.hexdigest()}{alike[2]}{span.hexdigest()}{alike[3]}{number}"
+        self._kept.plain[seq] = at, size, peer, name, id_, hashed, middle, alike, ends
         since = at - self._second_at
         if not 0 <= since < SECOND_NS:
             since = self._turned(at)
-        out += begins, self._second, self._ms[since // 1_000_000], begun
-        out += middle
-        out += says, f"{size}", asked
+        out += begins, self._second, self._ms[since // 1_000_000], begun, middle, says, f"{size}", asked
         self._tracker.last = at
         return True
 
@@ -155,7 +186,7 @@ class PlainCalls:
         return at - self._second_at
 
     def _answered(self, item: PlainItem, out: list[str]) -> bool:
-        """Tell of the result of a plain call that is kept in short; as `_asked`."""
+        """Tell of the result of a plain call that is kept in short; as `_tells`."""
         _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
         plain = self._kept.plain
         call = plain[re]  # pyright: ignore[reportArgumentType] - whoever calls has looked
@@ -171,7 +202,7 @@ class PlainCalls:
         ):
             return False
         del plain[re]  # pyright: ignore[reportArgumentType] - as above
-        start, request_size, _, name, id_, hashed, middle, (ends, ended, took, answered, last) = call
+        start, request_size, _, name, id_, hashed, middle, _, (ends, ended, took, answered, last) = call
         kept = self._kept
         count = kept.count
         kept.ended[re] = count, start, request_size, peer, name, id_, hashed, at, size  # pyright: ignore[reportArgumentType] - as above
@@ -179,21 +210,20 @@ class PlainCalls:
         since = at - self._second_at
         if not 0 <= since < SECOND_NS:
             since = self._turned(at)
-        out += ends, self._second, self._ms[since // 1_000_000], ended
-        out += middle
+        out += ends, self._second, self._ms[since // 1_000_000], ended, middle
         out += took, milliseconds(at - start), answered, f"{size}", last
         self._tracker.last = at
         return True
 
     def _is_of_hooks(self, item: NamedItem, out: list[str]) -> bool:
-        """Tell of a question to a hook or of a decision; as `_asked`."""
+        """Tell of a question to a hook or of a decision; as `_tells`."""
         kind = item[2]
         if kind == "hook":
             return self._hooks.decided(item, out)
         return kind == "request" and item[5].get("method") == EVENT_HOOK and self._hooks.asked(item, out)
 
     def _ended(self, item: PlainItem, out: list[str]) -> bool:
-        """Tell of the result of a call that is an operation already; as `_asked`."""
+        """Tell of the result of a call that is an operation already; as `_tells`."""
         _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
         operation = self._tracker.ends_plainly(re) if method == "tools/call" else None
         size = len(body)
@@ -210,10 +240,9 @@ class PlainCalls:
         out += alike[3], number, took, milliseconds(at - operation.start), answered, f"{size}", last
         return True
 
-    def _learnt(
-        self, peer: str, name: str, body: bytes, read: LongCall | LongAnswer | None, head: bytes, tail: bytes
-    ) -> Known | None:
+    def _learnt(self, item: PlainItem, head: bytes, tail: bytes) -> Known | None:
         """What is to be known of a call, with what stands around its id; None where it is not plain."""
+        _, _, _, _, body, peer, id_, _, _, name, _, read = item
         size = len(body)
         if size >= LONG_CALL_BYTES or (size < BIG_BYTES and body.find(b'"_meta"') >= 0):
             return None
@@ -227,6 +256,9 @@ class PlainCalls:
         alike, (begins, begun, of_hash, of_size, last), ended = pieces
         known = hashed, f"{of_hash}{hashed}{of_size}", (begins, begun, last), alike, ended
         if tail:
+            if self._lines is not None:
+                self._lines.learn(peer, name, body, id_, known)
+                return known
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[peer, name, head, tail] = known
@@ -272,3 +304,16 @@ def _is_result(read: LongCall | LongAnswer | None, body: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return result is not None and result.is_error is not True and result.kind is None
+
+
+def _lines_of(
+    kept: Kept, seed: bytes, suspects: Callable[[bytes], object], clock: Clock
+) -> PlainLines | None:
+    """What tells of most frames at once; None where it is not there, or a session has too long a name for it."""
+    try:
+        from gateway.telemetry._speedups import LONGEST_SEED, PlainLines
+    except ImportError:
+        return None
+    if len(seed) > LONGEST_SEED:
+        return None
+    return PlainLines(kept.plain, kept.asking, kept.ended, seed, suspects, clock.second)
