@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
-PACKAGES = ("recordings", "transports", "gateway.protocol")
+PACKAGES = ("recordings", "transports", "gateway.protocol", "gateway.telemetry")
 """Those that have C."""
 
 

@@ -7,9 +7,10 @@
 
 #include <stdlib.h>
 
-static PyMethodDef methods[] = {
-    {NULL, NULL, 0, NULL},
-};
+/* Whoever compiles says by what the sources are known again. */
+#ifndef TIELINE_SOURCES
+#define TIELINE_SOURCES ""
+#endif
 
 static int
 start(PyObject *module)
@@ -19,7 +20,8 @@ start(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "TIELINE_PURE_PYTHON is set");
         return -1;
     }
-    if (PyModule_AddIntConstant(module, "LONGEST_SEED", LONGEST_SEED) < 0) {
+    if (PyModule_AddStringConstant(module, "SOURCES", TIELINE_SOURCES) < 0
+        || PyModule_AddIntConstant(module, "LONGEST_SEED", LONGEST_SEED) < 0) {
         return -1;
     }
     return add_plain_lines(module);
@@ -36,7 +38,6 @@ static PyModuleDef_Slot slots[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_speedups",
-    .m_methods = methods,
     .m_slots = slots,
 };
 

@@ -6,6 +6,7 @@ from gateway.telemetry.kept import EndedCall, EndedQuestion, PlainCall
 from gateway.telemetry.operations import Operation
 from gateway.telemetry.plain import Known
 
+SOURCES: str
 LONGEST_SEED: int
 
 class PlainLines:

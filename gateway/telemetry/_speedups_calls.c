@@ -116,7 +116,7 @@ read_second(PlainLines *self, int64_t at, Piece *second)
         }
         long long began;
         PyObject *text;
-        if (!PyArg_ParseTuple(told, "LU", &began, &text) || at < began || at - began >= SECOND_NS) {
+        if (!PyArg_ParseTuple(told, "LU", &began, &text) || began > at || began <= at - SECOND_NS) {
             if (!PyErr_Occurred()) {
                 PyErr_SetString(PyExc_ValueError, "a time is not in its second");
             }
@@ -242,7 +242,7 @@ end(PlainLines *self, const Row *row, PyObject *call, PyObject *size)
         9, count, had[0], had[1], had[2], had[3], had[4], had[5], row->at_object, size);
     int failed = ended == NULL ? -1 : PyDict_SetItem(self->ended, row->re, ended);
     if (failed == 0) {
-        self->count++;
+        self->count = (long long)((unsigned long long)self->count + 1);
         failed = PyDict_DelItem(self->plain, row->re);
     }
     Py_XDECREF(count);

@@ -105,11 +105,9 @@ mix(const Pair m[16], Pair sizes, Pair widths, Pair out[2])
 static uint64_t
 word_of(const unsigned char *at)
 {
-    uint64_t word = 0;
-    for (int byte = 0; byte < 8; byte++) {
-        word |= (uint64_t)at[byte] << (8 * byte);
-    }
-    return word;
+    /* Compilers make one load of this where they can. */
+    return (uint64_t)at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 | (uint64_t)at[3] << 24
+        | (uint64_t)at[4] << 32 | (uint64_t)at[5] << 40 | (uint64_t)at[6] << 48 | (uint64_t)at[7] << 56;
 }
 
 static void

@@ -68,10 +68,23 @@ tell_first(PlainLines *self, PyObject *items, PyObject *popleft)
     return told;
 }
 
+/* Whether a call comes out of another one, as that has asked somebody; sets an exception. */
+static int
+is_within(const PlainLines *self)
+{
+    if (self->is_taking) {
+        PyErr_SetString(PyExc_RuntimeError, "is telling of frames");
+    }
+    return self->is_taking;
+}
+
 static PyObject *
 plain_take(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     PlainLines *self = (PlainLines *)object;
+    if (is_within(self)) {
+        return NULL;
+    }
     Py_ssize_t most = count == 2 ? PyLong_AsSsize_t(args[1]) : -1;
     if (most < 0 || self->plain == NULL) {
         if (!PyErr_Occurred()) {
@@ -84,10 +97,12 @@ plain_take(PyObject *object, PyObject *const *args, Py_ssize_t count)
     int told = waiting < 0 ? -1 : 1;
     most = most < waiting ? most : waiting;
     self->taken = 0;
+    self->is_taking = 1;
     while (told > 0 && done < most && self->taken < BIG_BYTES) {
         told = tell_first(self, args[0], popleft);
         done += told > 0;
     }
+    self->is_taking = 0;
     Py_XDECREF(popleft);
     return told < 0 ? NULL : PyLong_FromSsize_t(done);
 }
@@ -98,14 +113,16 @@ plain_add(PyObject *object, PyObject *line)
     PlainLines *self = (PlainLines *)object;
     Py_ssize_t size;
     const char *text = PyUnicode_Check(line) ? PyUnicode_AsUTF8AndSize(line, &size) : NULL;
-    if (text == NULL || make_room(self, size) < 0) {
+    if (text == NULL || is_within(self) || make_room(self, size) < 0) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_TypeError, "takes text");
         }
         return NULL;
     }
-    memcpy(self->room + self->used, text, (size_t)size);
-    self->used += size;
+    if (size > 0) {
+        memcpy(self->room + self->used, text, (size_t)size);
+        self->used += size;
+    }
     Py_RETURN_NONE;
 }
 
@@ -114,6 +131,9 @@ plain_ready(PyObject *object, PyObject *unused)
 {
     (void)unused;
     PlainLines *self = (PlainLines *)object;
+    if (is_within(self)) {
+        return NULL;
+    }
     PyObject *lines = PyBytes_FromStringAndSize(self->room, self->used);
     if (lines != NULL) {
         self->used = 0;

@@ -23,6 +23,8 @@ typedef struct {
     char *room;
     Py_ssize_t size, used;
     long long count, taken, last;
+    char is_taking;
+    /* While others are called, who must not touch the room. */
 } PlainLines;
 
 /* A frame as it passed; its objects are the item's. */

@@ -24,10 +24,10 @@ SPAN_DIGITS: Final = 16
 
 PlainCall: TypeAlias = tuple[int, int, str, str, int, str, str, tuple[str, ...], tuple[str, ...]]
 """An open plain call: start, size, peer, name, id, hash of its params, and three things of whoever writes its lines:
-what both say alike, that without its numbers and ids (`trace_and_span`), and the pieces of the line about its end."""
+what both say alike, the pieces of that (`trace_of`, `span_of`), and the pieces of the line about its end."""
 PlainQuestion: TypeAlias = tuple[int, int, int, str, str, int, str, tuple[str, ...], tuple[str, ...]]
 """An open question to a hook about such a call: the frame of that, start, size, extension, event, id, hash of its
-params, and as above."""
+params, what both lines say alike, in pieces, and the pieces of the line about its end."""
 EndedQuestion: TypeAlias = tuple[int, int, int, int, str, str, int, str, int, int]
 """One that has ended: as `EndedCall`, with the call's frame before the start."""
 EndedCall: TypeAlias = tuple[int, int, int, str, str, int, str, int, int]
@@ -70,7 +70,7 @@ class Kept:
         if call is not None:
             at, size, peer, name, id_, hashed, *_ = call
             above = self.open[seq] = self._make(
-                seq, at, size, peer, name, id_, hashed, trace_and_span(seq, call)
+                seq, at, size, peer, name, id_, hashed, (trace_of(seq, call), span_of(seq, call))
             )
             number = self.asking.pop(seq, None)
             if number is not None:
@@ -119,10 +119,14 @@ class Kept:
                 del self.ended[seq]
 
 
-def trace_and_span(seq: int, call: PlainCall) -> tuple[str, str]:
-    """Return the ids of an open plain call, which are part of what its lines say alike."""
-    _, _, _, _, _, _, told, (_, _, before_span, behind_span), _ = call
-    span_ends = len(told) - len(f"{behind_span}{seq}")
-    span_begins = span_ends - SPAN_DIGITS
-    trace_ends = span_begins - len(before_span)
-    return told[trace_ends - TRACE_DIGITS : trace_ends], told[span_begins:span_ends]
+def trace_of(seq: int, call: PlainCall) -> str:
+    """Return the id of an open plain call's trace, which is part of what its lines say alike."""
+    alike = call[7]
+    begins = len(f"{seq}{alike[0]}{call[4]}{alike[1]}")
+    return call[6][begins : begins + TRACE_DIGITS]
+
+
+def span_of(seq: int, call: PlainCall) -> str:
+    """Return the id of its span, as above."""
+    ends = len(call[6]) - len(f"{call[7][3]}{seq}")
+    return call[6][ends - SPAN_DIGITS : ends]

@@ -93,70 +93,68 @@ class PlainCalls:
         Return the bytes of their bodies, after which there are fewer where these are long. Of the first that is not
         plain nothing has been touched.
         """
+        out: list[str] = []
         lines, kept = self._lines, self._kept
-        if lines is None:
-            return self._take(items, most)
-        out: list[str] = []
+        asked, answered, opinion = self._asked, self._answered, self._hooks.opinion
+        plain, questions, asking = kept.plain, kept.questions, kept.asking
+        stay = max(0, len(items) - most)
         taken = 0
         try:
-            while most > 0 and items and taken < BIG_BYTES:
-                lines.count = kept.count
-                told = lines.take(items, most)
-                kept.count = lines.count
-                if told:
-                    most -= told
-                    taken += lines.taken
-                    self._tracker.last = lines.last
-                    continue
+            for _ in range(len(items) - stay):
+                if lines is not None:
+                    if len(items) == stay:
+                        break
+                    if self._at_once(lines, items, len(items) - stay, out):
+                        taken += lines.taken
+                        if taken >= BIG_BYTES:
+                            break
+                        continue
                 item = items.popleft()
-                if not self._tells(item, out):
-                    items.appendleft(item)
-                    break
-                most -= 1
-                taken += len(item[4])
-                lines.add("".join(out))
-                out.clear()
-        finally:
-            if ready := lines.ready():
-                self._write(ready)
-            kept.trim()
-        return taken
-
-    def _take(self, items: deque[Item], most: int) -> int:
-        """As `take` has it, a frame at a time."""
-        out: list[str] = []
-        taken = 0
-        try:
-            for _ in range(min(most, len(items))):
-                item = items.popleft()
-                if not self._tells(item, out):
+                if len(item) != 12:
+                    is_told = self._is_of_hooks(item, out)
+                elif item[2] == "request":
+                    is_told = asked(item, out)
+                else:
+                    re = item[7]
+                    is_told = item[2] == "response" and (
+                        (re in plain and re not in asking and answered(item, out))
+                        or (re in questions and opinion(item, out))
+                        or self._ended(item, out)
+                    )
+                if not is_told:
                     items.appendleft(item)
                     break
                 taken += len(item[4])
                 if taken >= BIG_BYTES:
                     break
         finally:
-            if out:
-                self._write("".join(out).encode())
-            self._kept.trim()
+            self._put(out)
+            kept.trim()
         return taken
 
-    def _tells(self, item: Item, out: list[str]) -> bool:
-        """Tell of a frame, and say whether that was done. Where not, nothing has been touched."""
-        if len(item) != 12:
-            return self._is_of_hooks(item, out)
-        kind, re = item[2], item[7]
-        if kind == "request":
-            return self._asked(item, out)
+    def _at_once(self, lines: PlainLines, items: deque[Item], most: int, out: list[str]) -> int:
+        """Have C tell of the first items, behind what is told already; return of how many it did."""
+        if out:
+            lines.add("".join(out))
+            out.clear()
         kept = self._kept
-        return kind == "response" and (
-            (re in kept.plain and re not in kept.asking and self._answered(item, out))
-            or (re in kept.questions and self._hooks.opinion(item, out))
-            or self._ended(item, out)
-        )
+        lines.count = kept.count
+        told = lines.take(items, most)
+        if told:
+            kept.count = lines.count
+            self._tracker.last = lines.last
+        return told
+
+    def _put(self, out: list[str]) -> None:
+        if (lines := self._lines) is not None:
+            lines.add("".join(out))
+            if ready := lines.ready():
+                self._write(ready)
+        elif out:
+            self._write("".join(out).encode())
 
     def _asked(self, item: PlainItem, out: list[str]) -> bool:
-        """Tell of a plain call; as `_tells`."""
+        """Tell of a plain call, and say whether that was done. Where not, nothing has been touched."""
         seq, at, _, way, body, peer, id_, _, method, name, unsuspected, _ = item
         if way != "core>" or method != "tools/call" or id_.__class__ is not int:
             return False
@@ -186,7 +184,7 @@ class PlainCalls:
         return at - self._second_at
 
     def _answered(self, item: PlainItem, out: list[str]) -> bool:
-        """Tell of the result of a plain call that is kept in short; as `_tells`."""
+        """Tell of the result of a plain call that is kept in short; as `_asked`."""
         _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
         plain = self._kept.plain
         call = plain[re]  # pyright: ignore[reportArgumentType] - whoever calls has looked
@@ -216,14 +214,14 @@ class PlainCalls:
         return True
 
     def _is_of_hooks(self, item: NamedItem, out: list[str]) -> bool:
-        """Tell of a question to a hook or of a decision; as `_tells`."""
+        """Tell of a question to a hook or of a decision; as `_asked`."""
         kind = item[2]
         if kind == "hook":
             return self._hooks.decided(item, out)
         return kind == "request" and item[5].get("method") == EVENT_HOOK and self._hooks.asked(item, out)
 
     def _ended(self, item: PlainItem, out: list[str]) -> bool:
-        """Tell of the result of a call that is an operation already; as `_tells`."""
+        """Tell of the result of a call that is an operation already; as `_asked`."""
         _, at, _, way, body, peer, _, re, method, name, unsuspected, read = item
         operation = self._tracker.ends_plainly(re) if method == "tools/call" else None
         size = len(body)

@@ -26,7 +26,7 @@ from gateway.telemetry.blanks import (
     pieces_of,
 )
 from gateway.telemetry.facts import BIG_BYTES, EVENT_HOOK, PlainItem, facts_of, read_answer, read_request
-from gateway.telemetry.kept import trace_and_span
+from gateway.telemetry.kept import trace_of
 from gateway.telemetry.ledger import OF_TOOL_CALLS, Ledger, Writer
 from gateway.telemetry.operations import Scene, Tracker
 from recordings.frame import Frame
@@ -101,9 +101,8 @@ class PlainHooks:
         size = len(body)
         alike, (begins, begun, of_hash, of_size, last), ends = pieces
         number = f"{seq}"
-        trace, _ = trace_and_span(parent, call)
         middle = (
-            number, alike[0], f"{id_}", alike[1], trace, alike[2], span.hexdigest(), alike[3], number,
+            number, alike[0], f"{id_}", alike[1], trace_of(parent, call), alike[2], span.hexdigest(), alike[3], number,
         )  # fmt: skip
         kept.questions[seq] = parent, at, size, peer, name, id_, hashed, middle, ends
         kept.asking[parent] = seq
