@@ -116,7 +116,7 @@ read_second(PlainLines *self, int64_t at, Piece *second)
         }
         long long began;
         PyObject *text;
-        if (!PyArg_ParseTuple(told, "LU", &began, &text) || began > at || began <= at - SECOND_NS) {
+        if (!PyTuple_Check(told) || !PyArg_ParseTuple(told, "LU", &began, &text) || began > at || began <= at - SECOND_NS) {
             if (!PyErr_Occurred()) {
                 PyErr_SetString(PyExc_ValueError, "a time is not in its second");
             }

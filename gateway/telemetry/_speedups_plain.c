@@ -52,7 +52,7 @@ tell(PlainLines *self, PyObject *item)
 
 /* Tell of the first of the items, and take it away. */
 static int
-tell_first(PlainLines *self, PyObject *items, PyObject *popleft)
+tell_first(PlainLines *self, PyObject *items)
 {
     PyObject *item = PySequence_GetItem(items, 0);
     if (item == NULL) {
@@ -60,7 +60,7 @@ tell_first(PlainLines *self, PyObject *items, PyObject *popleft)
     }
     int told = tell(self, item);
     if (told > 0) {
-        PyObject *first = PyObject_CallNoArgs(popleft);
+        PyObject *first = PyObject_CallMethodNoArgs(items, self->popleft);
         told = first == NULL ? -1 : 1;
         Py_XDECREF(first);
     }
@@ -92,18 +92,16 @@ plain_take(PyObject *object, PyObject *const *args, Py_ssize_t count)
         }
         return NULL;
     }
-    PyObject *popleft = PyObject_GetAttrString(args[0], "popleft");
-    Py_ssize_t waiting = popleft == NULL ? -1 : PyObject_Size(args[0]), done = 0;
+    Py_ssize_t waiting = PyObject_Size(args[0]), done = 0;
     int told = waiting < 0 ? -1 : 1;
     most = most < waiting ? most : waiting;
     self->taken = 0;
     self->is_taking = 1;
     while (told > 0 && done < most && self->taken < BIG_BYTES) {
-        told = tell_first(self, args[0], popleft);
+        told = tell_first(self, args[0]);
         done += told > 0;
     }
     self->is_taking = 0;
-    Py_XDECREF(popleft);
     return told < 0 ? NULL : PyLong_FromSsize_t(done);
 }
 
@@ -151,11 +149,11 @@ plain_learn(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     int64_t id;
     if (count != 5 || !PyUnicode_CheckExact(args[0]) || !PyUnicode_CheckExact(args[1]) || !PyBytes_CheckExact(args[2])
-        || !read_number(args[3], &id) || !PyTuple_CheckExact(args[4]) || PyTuple_GET_SIZE(args[4]) != 5) {
+        || !PyLong_CheckExact(args[3]) || !PyTuple_CheckExact(args[4]) || PyTuple_GET_SIZE(args[4]) != 5) {
         PyErr_SetString(PyExc_TypeError, "takes a peer, a name, a body, an id, and what is known");
         return NULL;
     }
-    if (PyBytes_GET_SIZE(args[2]) <= LONGEST_CALL
+    if (PyBytes_GET_SIZE(args[2]) <= LONGEST_CALL && read_number(args[3], &id)
         && learn_known(&((PlainLines *)object)->known, args[0], args[1], args[2], id, args[4]) < 0) {
         return NULL;
     }
@@ -190,8 +188,12 @@ plain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_ValueError, "a seed is too long");
         return NULL;
     }
-    PlainLines *self = (PlainLines *)type->tp_alloc(type, 0);
-    if (self != NULL) {
+    PyObject *popleft = PyUnicode_InternFromString("popleft");
+    PlainLines *self = popleft == NULL ? NULL : (PlainLines *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        Py_XDECREF(popleft);
+    } else {
+        self->popleft = popleft;
         self->plain = Py_NewRef(plain);
         self->asking = Py_NewRef(asking);
         self->ended = Py_NewRef(ended);
@@ -235,6 +237,7 @@ plain_free(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     (void)plain_clear(object);
+    Py_CLEAR(self->popleft);
     Py_CLEAR(self->second);
     forget_known(&self->known);
     PyMem_Free(self->room);

@@ -16,6 +16,8 @@ typedef struct {
     /* Says whether bytes may hold a secret. */
     PyObject *turn;
     /* Says when the second of a time began, and how lines begin then. */
+    PyObject *popleft;
+    /* The name of a method, made once: the interpreter keeps each that it is asked for. */
     PyObject *second;
     int64_t second_at;
     Seeds seeds;

@@ -5,10 +5,11 @@ A function that is here no more, or that is not here yet, fails a test of `test_
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from tests.speedups.throwing import Arguments
 
@@ -70,7 +71,81 @@ ASKED_BACK: dict[str, object] = dict.fromkeys(
 )
 """What a link in Python has of its own, and is asked by what is in C."""
 
+
+def _second(at: int) -> tuple[int, str]:
+    """As a clock has it."""
+    return at // 10**9 * 10**9, "2026-01-02T03:04:05."
+
+
+_PIECES = ('{"at":"', 'Z","a":', "é", "}", "\n")
+_KNOWN = "ab12", '"hash":"ab12"', _PIECES[:3], _PIECES[:4], _PIECES
+
+
+class LogLines:
+    """Lines of a log in C that know two calls, and are given frames in a list."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.plain: dict[Any, Any] = {}
+        self.ended: dict[Any, Any] = {}
+        self.lines = module.PlainLines(self.plain, {99: 1}, self.ended, b"seed 7", _suspects, _second)
+        for body, id_ in ((CALL, 7), (ASKED, -1)):
+            self.lines.learn("db", "echo", body, id_, _KNOWN)
+        self.learn, self.add, self.ready = self.lines.learn, self.lines.add, self.lines.ready
+        self.forget = self.lines.forget
+
+    def take(self, *given: Any) -> int:
+        """As the C has it."""
+        return self.lines.take(
+            *(deque(cast("list[Any]", each)) if isinstance(each, list) else each for each in given)
+        )
+
+    def drop(self) -> None:
+        """Have somebody else take the open calls away."""
+        self.plain.clear()
+        self.ended.clear()
+
+
+def _suspects(body: bytes) -> bool:
+    return b"hunter2" in body
+
+
+def _asked(
+    seq: int, body: bytes, id_: int, *, read: bool | None = None, unsuspected: bool = True
+) -> Arguments:
+    at = 10**9 + seq * 499_000_000
+    return seq, at, "request", "core>", body, "db", id_, None, "tools/call", "echo", unsuspected, read
+
+
+def _answered(seq: int, re: int, body: bytes) -> Arguments:
+    at = 10**9 + seq * 499_000_001
+    return seq, at, "response", "peer>", body, "db", 7, re, "tools/call", "", False, None
+
+
+ROWS: list[Arguments] = [
+    _asked(1, CALL, 7), _answered(2, 1, ANSWER), _asked(3, ASKED, -1, unsuspected=False), _asked(4, CALL, 7),
+    _answered(5, 4, RESULT), _answered(6, 3, MESSAGES[7]), _asked(7, CALL, 7), (8, 9, "hook", "inside", b"", {}),
+]  # fmt: skip
+
 KINDS: dict[str, Kind] = {
+    "gateway.telemetry.PlainLines": Kind(
+        make=LogLines,
+        construct=lambda _: (
+            ({}, {}, {}, b"seed 7", _suspects, _second),
+            ({1: 2}, {1: 2}, {1: 2}, b"x" * 80, _suspects, _second),
+        ),
+        methods={
+            "take": ((ROWS, 9), (ROWS, 1), (ROWS[2:], 3), (ROWS[3:4] * 3, 2), ([], 5)),
+            "add": (("{}\n",), ("é" * 300,), ("",)),
+            "ready": ((),),
+            "learn": (
+                ("db", "echo", CALL, 7, _KNOWN),
+                ("db", "echo", ASKED, -1, _KNOWN),
+                ("a", "b", b"{}", 2**70, _KNOWN),
+            ),
+            "forget": ((),),
+        },
+        around={"drop": ((),)},
+    ),
     # Without descriptors: nothing is read or written. What is, `tests/transports` holds equal.
     "transports.PlainLines": Kind(
         make=lambda module: type("Link", (module.PlainLines,), ASKED_BACK)(module.PlainTurn()),
