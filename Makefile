@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test tools conformance reference picture lint check clean
+.PHONY: help demo test pure tools conformance reference picture lint check clean
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -35,6 +35,10 @@ demo: .venv/.synced ## A gateway, three real peers and an agent that makes about
 
 test: tools ## Run all tests
 	$(RUN) -m pytest -n $(WORKERS) -q
+
+pure: tools ## Run the tests of what is in C with the Python that stands beside it
+	TIELINE_PURE_PYTHON=1 $(RUN) -m pytest -n $(WORKERS) -q tests/recordings tests/transports tests/gateway/protocol \
+		tests/gateway/calls tests/gateway/telemetry tests/gateway/replay tests/gateway/runtime tests/loadtest/test_hotpath.py
 
 tools: .venv/.synced ## Bring the Node programs and database servers that tests talk to
 	@$(RUN) -m tests.tooling

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from recordings import plain_lines as plain
 
 speedups = pytest.importorskip(
-    "recordings._speedups", reason="the speedups are not compiled, or not asked for"
+    "recordings._speedups", reason="the speedups are not compiled, or not asked for", exc_type=ImportError
 )
 
 pieces = st.one_of(
