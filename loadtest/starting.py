@@ -24,10 +24,12 @@ from gateway.bench.sides import Sides
 
 # What waits for half a second after a start is not to come into it, since under callgrind a start takes longer.
 CODE = (
-    "import gc, sys; from gateway.cli.main import main; gc.disable(); import gateway.runtime.upkeep as upkeep; "
+    "import gc, sys; from gateway.cli.main import load_msgspec, main; gc.disable(); load_msgspec(); "
+    "import gateway.runtime.upkeep as upkeep; "
     "upkeep.SWEEP_S = 3600; sys.exit(main())"
 )
 LOADED = (
+    "from gateway.cli.main import load_msgspec; load_msgspec()\n"
     "import gateway.cli.run, gateway.cli.loop, gateway.serve, gateway.runtime.upkeep, uvloop, sys\n"
     "print(*sys.modules)"
 )

@@ -350,6 +350,29 @@ def test_what_an_agent_waits_for_starts_without_the_option_parser_and_without_ri
     assert done.stderr.splitlines()[-1] == ""
 
 
+def test_a_start_does_without_the_extensions_of_typing_and_leaves_them_to_who_asks() -> None:
+    program = (
+        "import sys, typing; from gateway.cli.main import load_msgspec; load_msgspec(); import msgspec\n"
+        "assert 'typing_extensions' not in sys.modules\n"
+        "class Row(typing.TypedDict):\n"
+        "    name: typing.Required[str]\n"
+        "    size: typing.NotRequired[typing.Annotated[int, msgspec.Meta(ge=0)]]\n"
+        "assert msgspec.convert({'name': 'a'}, Row) == {'name': 'a'}\n"
+        "import typing_extensions\n"
+        "class Late(typing_extensions.TypedDict):\n"
+        "    name: typing_extensions.Required[str]\n"
+        "    size: typing_extensions.NotRequired[int]\n"
+        "assert msgspec.convert({'name': 'a'}, Late) == {'name': 'a'}\n"
+        "for wrong in ({}, {'name': 'a', 'size': ''}):\n"
+        "    for kind in (Row, Late):\n"
+        "        try: msgspec.convert(wrong, kind)\n"
+        "        except msgspec.ValidationError: continue\n"
+        "        raise AssertionError(wrong)\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], timeout=30, check=True)
+
+
 def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for() -> None:
     program = (
         "import sys, gateway.cli.main, gateway.cli.run, gateway.cli.loop, gateway.serve, gateway.runtime.upkeep\n"
