@@ -29,7 +29,7 @@ from gateway.calls.straight import go_together, goes_straight
 from gateway.protocol import jsonrpc, mcp
 from gateway.protocol.errors import INVALID_REQUEST, Fault, error_object
 from gateway.protocol.jsonrpc import BadMessage, Envelope, Kind
-from gateway.protocol.salvage import Salvaged, salvage, split
+from gateway.protocol.salvage import MOST_BYTES, Salvaged, salvage, split
 from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class Core:
                     self.message(part)
                 return
             parts = []
-        self.session.tap.record("raw", "core>", data[:4096], x={"why": bad.reason, "bytes": len(data)})
+        self.session.tap.record("raw", "core>", data[:MOST_BYTES], x={"why": bad.reason, "bytes": len(data)})
         if len(parts) > 1:
             for part in parts:
                 self.message(part)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gateway.calls.call import Call, Reply
 from gateway.protocol.errors import Fault
 from gateway.protocol.jsonrpc import BadMessage
-from gateway.protocol.salvage import NOTHING, Salvaged, salvage, split
+from gateway.protocol.salvage import MOST_BYTES, NOTHING, Salvaged, salvage, split
 
 if TYPE_CHECKING:
     from gateway.calls.peer_state import Peer
@@ -55,7 +55,9 @@ class Damage:
         """A line that is no message: several in one are taken apart, the answer in it is given up where it shows."""
         parts = split(data) if bad.reason in ("not-json", "batch") else []
         is_split = bool(parts) and parts[0] != data
-        self._record(data[:4096], bad.reason, len(data), None if is_split else self._belongs_to(bad.salvaged))
+        self._record(
+            data[:MOST_BYTES], bad.reason, len(data), None if is_split else self._belongs_to(bad.salvaged)
+        )
         if is_split:
             for part in parts:
                 self._peer.message(part)

@@ -17,8 +17,8 @@ from recordings.late import late
 Id: TypeAlias = int | str
 
 _ID = late(rb'\s*:\s*(-?[0-9]{1,18}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
-_SALVAGED_BYTES: Final = 256 * 1024
-"""How much of damaged bytes is looked at."""
+MOST_BYTES: Final = 256 * 1024
+"""How much of damaged bytes is looked at, and recorded: what was cut is damaged in another way, and plays otherwise."""
 
 
 class Salvaged(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ def salvage(data: bytes) -> Salvaged:
     found: set[Id] = set()
     kind: Literal["request", "answer", ""] = ""
     level = 0
-    for match in TOKENS.finditer(data[:_SALVAGED_BYTES]):
+    for match in TOKENS.finditer(data[:MOST_BYTES]):
         token = match.group()
         if token in (b"[", b"{"):
             level += 1

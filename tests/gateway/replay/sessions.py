@@ -22,6 +22,20 @@ from transports.base import Id, TransportError
 
 Step: TypeAlias = tuple[str, int, int]
 LANE = mcp.META_LANE
+_LONG = b'"params":{"text":"' + b"x" * 40_000
+LONG_JUNK = (
+    b'{"jsonrpc":"2.0","id":7,"method":"ping",%b"},"jsonrpc":"2.0"}' % _LONG,
+    b'{"jsonrpc":"2.0","method":"ping",%b"},"jsonrpc":"2.0","id":7}' % _LONG,
+    b'{"jsonrpc":"2.0","id":7,"method":"ping",%b' % _LONG,
+    b'{"jsonrpc":"2.0","id":7,"method":"ping",%b\xff"}}' % _LONG,
+    b'{"jsonrpc":"2.0","id":7,"method":"ping",%b","deep":%b}}' % (_LONG, b"[" * 2000 + b"]" * 2000),
+    b'{"jsonrpc":"2.0","id":7,"method":"ping",%b"}}{"jsonrpc":"2.0","method":"notifications/x"}' % _LONG,
+    b'{"jsonrpc":"2.0","id":1.5,"method":"ping",%b"}}' % _LONG,
+    b'{"jsonrpc":"2.0","id":7,"method":"ping",%b"},"result":{}}' % _LONG,
+    b"[%b]" % (b"x" * 40_000),
+    b"x" * 40_000,
+)
+"""Lines that are no message, most of them by what stands far behind."""
 STRAYS = ("too-large", "unfinished", "partial", "binary", "blank")
 LEVELS = ("debug", "info", "error")
 CHANGES = tuple(mcp.LIST_CHANGED)
@@ -442,6 +456,11 @@ class Acting:
             self.scene.core_says(self.core, junk[a])
         self.scene.settle()
 
+    def do_long_core_junk(self, a: int, b: int) -> None:
+        if self.core >= 0:
+            self.scene.core_says(self.core, LONG_JUNK[a])
+            self.scene.settle()
+
     def do_orphan_reply(self, a: int, b: int) -> None:
         if self.core >= 0:
             self.scene.core_says(self.core, _bytes({"id": 90 + a, "result": {}}))
@@ -472,6 +491,15 @@ class Acting:
         else:
             one.wire.says(data)
         self.scene.settle()
+
+    def do_long_damage(self, a: int, b: int) -> None:
+        """As `damaged`, by what stands far behind."""
+        one = self._pick(b)
+        if one is not None:
+            one.wire.service.asked.remove(one)
+            data = LONG_JUNK[a].replace(b'"method":"ping","params"', b'"result"')
+            one.wire.says(data.replace(b'"id":7', b'"id":%d' % one.message["id"]))
+            self.scene.settle()
 
     def do_stray(self, a: int, b: int) -> None:
         wire = self._wire(a)

@@ -22,7 +22,7 @@ from recordings.reader import open_recording
 from recordings.script import Script
 from recordings.store import Recorder
 from tests.gateway.replay.scene import Scene
-from tests.gateway.replay.sessions import CALM, STORMS, Acting, Plan, plans
+from tests.gateway.replay.sessions import CALM, LONG_JUNK, STORMS, Acting, Plan, plans
 
 STEPS = (("call", 0, 0), ("answer", 0, 0), ("call", 1, 5), ("answer", 0, 0), ("list", 0, 0))
 
@@ -111,5 +111,15 @@ def test_what_the_gateway_says_beyond_the_recording_is_extra() -> None:
 )
 def test_what_is_hard_to_repeat_is_repeated(steps: Any, era: mcp.Era, http: bool) -> None:
     scene = session(*steps, era=era, http=http)
+    report = report_of(scene)
+    assert (report.verdict, report.divergences, report.aborted) == ("same", (), "")
+
+
+@pytest.mark.parametrize("kind", ["long core junk", "long damage"])
+@pytest.mark.parametrize("which", range(len(LONG_JUNK)))
+def test_long_lines_that_are_no_message_are_damaged_in_the_same_way_again(kind: str, which: int) -> None:
+    scene = session(("call", 0, 0), ("call", 0, 1), (kind, which, 0), ("answer", 0, 0))
+    [junk] = [frame for frame in scene.frames if frame.kind == "raw"]
+    assert len(bytes(junk.body)) == (junk.x or {})["bytes"] > 39_000
     report = report_of(scene)
     assert (report.verdict, report.divergences, report.aborted) == ("same", (), "")
