@@ -37,7 +37,7 @@ Item: TypeAlias = "tuple[int, int, str, str, bytes, dict[str, Any]] | PlainItem"
 class Observer(Protocol):
     """Who is shown the frames of one session. Called on the path of messages: both calls return at once."""
 
-    def put(self, item: Item) -> None:
+    def put(self, item: Item, /) -> None:
         """A frame has been recorded."""
         ...
 

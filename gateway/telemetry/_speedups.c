@@ -1,4 +1,4 @@
-/* The lines of the log about plain calls, in C: `plain` does the same in Python.
+/* Frames on their way to the log, and its lines about plain calls, in C: `waiting` and `plain` do the same in Python.
  *
  * Owns no file and no clock: frames in, lines out. Whatever is out of the ordinary is left to Python.
  */
@@ -24,7 +24,7 @@ start(PyObject *module)
         || PyModule_AddIntConstant(module, "LONGEST_SEED", LONGEST_SEED) < 0) {
         return -1;
     }
-    return add_plain_lines(module);
+    return add_plain_lines(module) < 0 ? -1 : add_waiting(module);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -50,5 +50,6 @@ char *write_milliseconds(char *to, int64_t took);
 
 /* Each returns -1 with an exception set where it fails. */
 int add_plain_lines(PyObject *module);
+int add_waiting(PyObject *module);
 
 #endif

@@ -1,6 +1,7 @@
 from collections import deque
 from collections.abc import Callable
 
+from gateway.telemetry import waiting
 from gateway.telemetry.facts import Item
 from gateway.telemetry.kept import EndedCall, EndedQuestion, PlainCall
 from gateway.telemetry.operations import Operation
@@ -8,6 +9,9 @@ from gateway.telemetry.plain import Known
 
 SOURCES: str
 LONGEST_SEED: int
+
+class Load(waiting.Load): ...
+class Waiting(waiting.Waiting): ...
 
 class PlainLines:
     count: int

@@ -10,13 +10,21 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from gateway.telemetry.facts import BIG_BYTES, Facts, Item, facts_of
 from recordings.frame import NO_BODY, Frame
+
+if TYPE_CHECKING:
+    from gateway.telemetry.waiting import Load, Waiting
+else:
+    try:
+        from gateway.telemetry._speedups import Load, Waiting
+    except ImportError:
+        from gateway.telemetry.waiting import Load, Waiting
 
 TICK_S = 0.05
 """How long frames may lie before somebody looks."""
@@ -91,34 +99,33 @@ class Handler(Protocol):
         ...
 
 
-class Stream:
+class Stream(Waiting):
     """The frames of one session on their way. `put` is all that the path of messages pays for."""
 
-    __slots__ = ("_pump", "generation", "handler", "is_listed", "is_over", "is_waiting", "items", "missed")
+    __slots__ = ("_pump", "generation", "handler", "is_over", "is_waiting", "missed")
 
     def __init__(self, pump: Pump, handler: Handler) -> None:
+        items: deque[Item] = deque()
+        super().__init__(pump.load, items, BIG_BYTES, MOST_ITEMS, MOST_BYTES)
         self._pump = pump
         self.handler = handler
-        self.items: deque[Item] = deque()
         self.generation = -1
         """The redactor's, when its handler was told last."""
         self.missed = 0
-        self.is_listed = False
         self.is_waiting = False
         self.is_over = False
 
-    def put(self, item: Item) -> None:
-        """Keep a frame that has been recorded."""
-        pump = self._pump
-        if len(self.items) >= MOST_ITEMS or pump.held > MOST_BYTES:
+    def _put(self, item: Item) -> None:
+        pump, load = self._pump, self.load
+        if len(self.items) >= MOST_ITEMS or load.bytes > MOST_BYTES:
             self.missed += 1
             return
         size = len(item[4])
-        pump.held += size
+        load.bytes += size
         self.items.append(item)
         if not self.is_listed:
             pump.list(self)
-        if size >= BIG_BYTES and pump.held > KEEP_BYTES:
+        if size >= BIG_BYTES and load.bytes > KEEP_BYTES:
             pump.hurry()
 
     def ended(self) -> None:
@@ -147,7 +154,7 @@ class Pump:
         self._flushed_at = 0.0
         self._is_closed = False
         self.streams: set[Stream] = set()
-        self.held = 0
+        self.load = Load()
         self.failures = 0
         """Frames that could not be made sense of: a mistake of ours."""
 
@@ -172,7 +179,7 @@ class Pump:
         if not self._keeps_memory:
             self._keeps_memory = True
             _keep_memory()
-        if self.held > SOON_BYTES and not (self._is_hurried or self._is_closed):
+        if self.load.bytes > SOON_BYTES and not (self._is_hurried or self._is_closed):
             self._is_hurried = True
             self._loop.call_soon(self._drain_soon)
 
@@ -226,15 +233,15 @@ class Pump:
             return False
         waiting = len(items)
         try:
-            self.held -= plain(items, QUICK_ITEMS)
+            self.load.bytes -= plain(items, QUICK_ITEMS)
         except Exception as fault:  # noqa: BLE001 - telemetry must never end a session
             self._failed(fault)
-            self.held = sum(len(item[4]) for each in self.streams for item in each.items)
+            self.load.bytes = sum(len(item[4]) for each in self.streams for item in each.items)
         return len(items) < waiting
 
     def _look(self, stream: Stream, item: Item) -> None:
         kind, body = item[2], item[4]
-        self.held -= len(body)
+        self.load.bytes -= len(body)
         if kind not in WITH_BODY:
             if kind == "notification" and _by_name(item)["method"] != "notifications/cancelled":
                 stream.handler.passed(kind)

@@ -126,7 +126,30 @@ ROWS: list[Arguments] = [
     _answered(5, 4, RESULT), _answered(6, 3, MESSAGES[7]), _asked(7, CALL, 7), (8, 9, "hook", "inside", b"", {}),
 ]  # fmt: skip
 
+
+def _waiting(module: ModuleType) -> Any:
+    """One that waits for somebody who looks at it after every few frames, as it is told."""
+    items: deque[Any] = deque()
+    made = type("Stream", (module.Waiting,), {"_put": _nothing, "look": items.clear, "list": _listed})
+    return made(module.Load(), items, 1000, 5, 4000)
+
+
+def _listed(waiting: Any, is_listed: object) -> None:
+    waiting.is_listed = bool(is_listed)
+    waiting.load.bytes = 0
+
+
 KINDS: dict[str, Kind] = {
+    "gateway.telemetry.Load": Kind(make=lambda module: module.Load(), construct=lambda _: ((),)),
+    "gateway.telemetry.Waiting": Kind(
+        make=_waiting,
+        construct=lambda module: (
+            (module.Load(), deque[Any](), 1000, 5, 4000),
+            (module.Load(), [], -1, 2**62, 0),
+        ),
+        methods={"put": ((ROWS[0],), (ROWS[7],), (_asked(9, b"x" * 7000, 7),))},
+        around={"look": ((),), "list": ((True,), (True,), (False,))},
+    ),
     "gateway.telemetry.PlainLines": Kind(
         make=LogLines,
         construct=lambda _: (

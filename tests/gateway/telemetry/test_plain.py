@@ -337,7 +337,7 @@ def play(steps: list[tuple[str, Any, Any]], *, is_straight: bool) -> Session:
         session.stream.ended()
         await session.pump.close()
         assert session.pump.failures == 0
-        assert session.pump.held == 0
+        assert session.pump.load.bytes == 0
         return session
 
     return asyncio.run(main())

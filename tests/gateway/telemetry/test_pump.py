@@ -83,7 +83,7 @@ def test_frames_are_looked_at_later_in_order_with_big_ones_among_them() -> None:
         assert handler.missed == 0
         assert pump.streams == set()
         assert all(len(facts.params_hash) == 64 for facts in handler.facts)
-        return handler.seqs, handler.kinds, pump.held, flushes[0]
+        return handler.seqs, handler.kinds, pump.load.bytes, flushes[0]
 
     seqs, kinds, held, flushes = asyncio.run(main())
     assert seqs == list(range(60))
@@ -120,7 +120,7 @@ def test_long_bodies_that_wait_are_looked_at_before_they_take_much_memory(
             put(stream, seq, size=BIG_BYTES)
         assert handler.seqs == []
         async with asyncio.timeout(25):
-            while pump.held:
+            while pump.load.bytes:
                 await asyncio.sleep(0)
         assert flushes == [0]
         put(stream, 9)
