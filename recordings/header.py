@@ -11,7 +11,6 @@ import msgspec
 
 from recordings.errors import NotARecordingError
 from recordings.frame import FORMAT
-from recordings.migrate import check_format
 
 
 class PeerFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -72,6 +71,9 @@ def encode_header(header: Header) -> bytes:
 
 def decode_header(data: bytes) -> Header:
     """Read `recording.json`, its format first. Raises `NotARecordingError` or `NewerFormatError`."""
+    # Who writes a recording reads no header.
+    from recordings.migrate import check_format
+
     try:
         fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         found: object = msgspec.json.decode(fields["format"])

@@ -18,7 +18,6 @@ from msgspec import Raw
 
 from gateway.calls.accepted import Verdict
 from gateway.calls.listing import Item, Kind, fits, read_members, read_page
-from gateway.calls.odd_names import confusable, odd
 from gateway.protocol import mcp
 
 if TYPE_CHECKING:
@@ -274,6 +273,8 @@ class Catalog:
         }
 
     def _name(self, method: str, kind: Kind) -> None:
+        from gateway.calls.odd_names import confusable, odd
+
         named = method in _NAMED
         items = [item for peer in self._peers for item in kind.by_peer.get(peer, [])]
         if method == "tools/list":

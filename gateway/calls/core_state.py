@@ -12,7 +12,6 @@ import msgspec
 
 from gateway.calls.call import Call, Reply
 from gateway.calls.concern import LISTEN
-from gateway.calls.leaving import Leaving
 from gateway.calls.peer_state import Client
 from gateway.calls.plain_params import (
     Reads,
@@ -34,6 +33,7 @@ from transports.base import Hello, Id, Link, Origin, Stamp, TransportError
 
 if TYPE_CHECKING:
     from gateway.calls.held import Held
+    from gateway.calls.leaving import Leaving
     from gateway.calls.session import Session
 
 
@@ -183,6 +183,8 @@ class Core:
         """The core has sent its last message; True while it is owed answers, and the connection is to stay."""
         if self.is_closed or not self.owed():
             return False
+        from gateway.calls.leaving import Leaving
+
         self.leaving = Leaving(self)
         return True
 

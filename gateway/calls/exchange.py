@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from gateway.calls.catalog import Judge
 from gateway.calls.core_state import Core
 from gateway.calls.handshake import Handshake
-from gateway.calls.manners import Manners
 from gateway.calls.peer_state import Client, Peer
 from gateway.calls.seat import Queue, Seat
 from gateway.calls.session import Session
@@ -20,6 +19,7 @@ from gateway.protocol import jsonrpc, mcp
 from transports.base import Hello, Link
 
 if TYPE_CHECKING:
+    from gateway.calls.manners import Manners
     from gateway.calls.ports import Host
     from gateway.config.model import Config
     from gateway.config.peer import PeerConfig
@@ -170,7 +170,12 @@ class Exchange:
 
     def manners_of(self, name: str) -> Manners:
         """Return what is known of the calls of a configured peer."""
-        return self._manners.setdefault(name, Manners())
+        found = self._manners.get(name)
+        if found is None:
+            from gateway.calls.manners import Manners
+
+            found = self._manners[name] = Manners()
+        return found
 
     def _make_shared(self, name: str, config: PeerConfig) -> Peer:
         client = Client(

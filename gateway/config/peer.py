@@ -6,8 +6,7 @@ environment. The settings of the gateway itself are in `model`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -67,9 +66,7 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def offers(self, name: str) -> bool:
         """Whether the peer's tool `name` (before renaming) passes the filter."""
-        return any(fnmatchcase(name, glob) for glob in self.allow) and not any(
-            fnmatchcase(name, glob) for glob in self.deny
-        )
+        return _fits(name, self.allow) and not _fits(name, self.deny)
 
 
 class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,7 +234,7 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
             for name, value in environ.items()
             if name in names
             or name.startswith(beginnings)
-            or any(fnmatchcase(name, pattern) for pattern in patterns)
+            or (patterns and _fits(name, patterns))
             or (name.upper() in INHERITED_PROXIES and "@" not in value)
         }
         return inherited | ({HOPS_WANTED: "record"} if self.hops else {}) | self.env
@@ -245,6 +242,13 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """Shows no variable, header, argument or URL, since any of them may hold a secret."""
         return f"PeerConfig(kind={self.kind!r}, disabled={self.disabled})"
+
+
+def _fits(name: str, globs: Sequence[str]) -> bool:
+    # A start has nothing that is told by a pattern.
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(name, glob) for glob in globs)
 
 
 def _is_pattern(glob: str) -> bool:

@@ -146,5 +146,10 @@ def _not_written(path: Path | None, fault: OSError) -> ConfigError:
 
 def _have_at_hand() -> None:
     """Load what most sessions have no use for: when one has, there may be no descriptor left to load it with."""
+    import fnmatch  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    import gateway.calls.leaving  # pyright: ignore[reportUnusedImport]
     import gateway.calls.lookup  # pyright: ignore[reportUnusedImport]
+    import gateway.calls.manners  # pyright: ignore[reportUnusedImport]
+    import gateway.calls.odd_names  # pyright: ignore[reportUnusedImport]
     import gateway.runtime.null_tap  # noqa: F401  # pyright: ignore[reportUnusedImport]

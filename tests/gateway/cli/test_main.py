@@ -395,7 +395,8 @@ def test_what_an_agent_waits_for_loads_nothing_that_a_plain_start_has_no_use_for
         "pathlib", "urllib.parse", "ipaddress", "ntpath",
         # What is refused, not shown to a person, or not there at all in most sessions.
         "gateway.calls.turned_away", "gateway.calls.declared", "unicodedata", "gateway.calls.registered",
-        "gateway.calls.held", "gateway.calls.lookup", "gateway.runtime.null_tap",
+        "gateway.calls.held", "gateway.calls.lookup", "gateway.calls.leaving", "gateway.calls.manners",
+        "gateway.calls.odd_names", "fnmatch", "recordings.migrate", "gateway.runtime.null_tap",
         "gateway.protocol.canonical", "gateway.calls.ports", "gateway.sessions.files",
         # Mistakes, reloads, and what is told of them.
         "difflib", "gateway.config.lines", "tomllib", "gateway.runtime.control",
