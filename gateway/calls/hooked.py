@@ -268,15 +268,22 @@ class Hooked:
         if isinstance(after.implementation, UnsetType) or after.implementation == name:
             session.submit(call, peer)
         else:
-            self._instead(request, call, peer, after.implementation, outcome)
+            # What a name means is certain once all that is offered is known.
+            go_on = partial(self._instead, request, call, peer, after.implementation, outcome)
+            session.lookups.all_tools(request, go_on)
 
     def _instead(self, request: Request, call: Call, peer: Peer, wanted: str, outcome: Outcome) -> None:
         """Make a call of another tool than the core has called."""
+        if not call.is_open:
+            return
         session = self.session
         found = session.catalog.find("tools/list", wanted)
         seat = session.seats.get(found[0]) if found is not None else None
         if found is None or seat is None or session.catalog.is_held(*found):
             why = f"the hook of {outcome.owner} wants `{wanted}` to be called, which is not offered"
+            names = session.catalog.offered_as("tools/list", wanted) if found is None else ()
+            if names:
+                why = f"{why} under this name, but as {' or '.join(f'`{called}`' for called in names[:8])}"
             facts = {"code": "denied", "extension": outcome.owner, "reason": why}
             session.give_call(call, hook_words.refusal(f"Blocked: {why}", facts))
             return

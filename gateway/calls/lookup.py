@@ -64,6 +64,13 @@ class Lookups:
 
         self._look_up((list_method,), (request, found))
 
+    def all_tools(self, request: Request, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once the tools of all peers are known: at once where they are."""
+        if self._unknown(request, "tools/list"):
+            self._look_up(("tools/list",), (request, go_on))
+        else:
+            go_on()
+
     def by_uri(self, request: Request, uri: str) -> None:
         """Fetch the lists of resources, then send the request to the peer that a URI belongs to."""
         session = self._session

@@ -11,7 +11,7 @@ from gateway.calls.pi import words
 from gateway.config.extensions import HooksConfig
 from gateway.config.peer import PeerConfig
 from gateway.hooks.pipeline import Ask
-from tests.gateway.calls.hook_kit import SILENT, Extension, HookDesk
+from tests.gateway.calls.hook_kit import ADD, SILENT, Extension, HookDesk
 from tests.gateway.calls.kit import Desk, Service, text
 
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -146,6 +146,32 @@ def test_a_tool_that_is_not_offered_cannot_be_put_there() -> None:
     core.calls("add")
     assert "wants `rm` to be called, which is not offered" in core.gets_result()["content"][0]["text"]
     assert desk.calc.hears_nothing
+
+
+def test_a_tool_that_is_named_as_its_servers_name_it_is_told_with_the_names_under_which_it_is_offered() -> (
+    None
+):
+    other = Service(tools=[ADD])
+    desk = HookDesk(
+        servers={"other": other}, router=Extension("tool_call", tool_call={"implementation": "add"})
+    )
+    core = desk.core()
+    core.calls("calc__add")
+    why = core.gets_result()["content"][0]["text"]
+    assert "wants `add` to be called, which is not offered under this name" in why
+    assert "as `calc__add` or `other__add`" in why
+    assert desk.calc.hears_nothing
+
+
+@pytest.mark.parametrize("wanted", ["other__add", "mul"])
+def test_a_tool_that_no_core_has_asked_for_yet_can_be_put_there(wanted: str) -> None:
+    other = Service(tools=[ADD, {"name": "mul", "inputSchema": {"type": "object"}}])
+    desk = HookDesk(
+        servers={"other": other}, router=Extension("tool_call", tool_call={"implementation": wanted})
+    )
+    desk.core().calls("calc__add")
+    assert desk.calc.hears_nothing
+    assert other.gets("tools/call")["params"]["name"] == wanted.removeprefix("other__")
 
 
 @ERAS
