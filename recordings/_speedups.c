@@ -15,6 +15,7 @@
 /* What adds the functions of each file. */
 static int (*const parts[])(PyObject *) = {
     add_line,
+    add_glance,
 };
 
 static int

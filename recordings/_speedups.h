@@ -8,5 +8,6 @@
 
 /* Each returns -1 with an exception set where it fails. */
 int add_line(PyObject *module);
+int add_glance(PyObject *module);
 
 #endif

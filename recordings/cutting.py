@@ -282,7 +282,7 @@ class Cutter:
     def _string(self, token: bytes, depth: int, *, secret: bool) -> bytes:
         """A JSON string token without its secrets; all of it is one where `secret`."""
         if not secret and (
-            (len(token) < SHORTEST_KNOWN + 2 and not self._own) or not self._redactor.hints(token)
+            (len(token) < SHORTEST_KNOWN + 2 and not self._own) or not self._redactor.finds(token)
         ):
             return token
         text = _string.decode(token).encode("utf-8", "surrogatepass")

@@ -7,8 +7,14 @@ greeting and the lists of plain tools, seldom holds such a word. A test holds th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from binascii import crc32
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias
+
+try:
+    from recordings import _speedups as in_c
+except ImportError:
+    in_c = None
 
 Look: TypeAlias = Callable[[bytes], list[int] | None]
 
@@ -16,6 +22,9 @@ MOST_GLANCES: Final = 48
 """So many looks are glances at most: those of a start. One by all patterns takes less time than one for each word."""
 LONGEST: Final = 8192
 """Longer bytes are looked at by the patterns at once, which takes less time than finding each word in them."""
+
+MOST_KNOWN: Final = 256
+"""So many forms of known secrets are looked for in C at most: where one may be, each of them is compared."""
 
 UNTOLD: Final = [-1]
 """What is found where nothing can be looked for: something, but no pattern."""
@@ -39,6 +48,23 @@ FIRST: Final = (
 """The other half of names of two words."""
 
 
+def known_again(patterns: Iterable[bytes]) -> str:
+    """By what patterns are known again."""
+    return crc32(b"\n".join(patterns)).to_bytes(4, "big").hex()
+
+
+def glancing(patterns: Iterable[bytes], known: Collection[bytes]) -> Callable[[Look], Look] | None:
+    """What puts a glance in C before a look for `patterns` and `known`; None where there is none for these patterns.
+
+    It looks at what is around a word, too, so that few bytes are left to the look, and at every length. Names that the
+    redactor sets aside are nothing to it where each is all of a string.
+    """
+    if in_c is None or len(known) > MOST_KNOWN or known_again(patterns) != getattr(in_c, "PATTERNS", ""):
+        return None
+    glance = in_c.Glance
+    return lambda look: glance(look, known)
+
+
 def may_tell(data: bytes, known: Collection[bytes] = ()) -> bool:
     """Whether a built-in pattern, or one of the bytes that are `known`, may be found in `data`."""
     if len(data) > LONGEST:
@@ -56,10 +82,12 @@ def may_tell(data: bytes, known: Collection[bytes] = ()) -> bool:
 class Glances:
     """A look whose first turns are glances. What it then is made by `make`, at the first turn that needs it."""
 
-    def __init__(self, make: Callable[[], Look], known: Collection[bytes]) -> None:
+    def __init__(
+        self, make: Callable[[], Look], known: Collection[bytes], *, glances: int = MOST_GLANCES
+    ) -> None:
         self._make = make
         self._known = known
-        self._left = MOST_GLANCES
+        self._left = glances
         self._look: Look | None = None
 
     def __call__(self, data: bytes) -> list[int] | None:

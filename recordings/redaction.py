@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from recordings.frame import NO_BODY, Frame
-from recordings.glance import Glances, Look
+from recordings.glance import MOST_GLANCES, Glances, Look, glancing
 from recordings.linear import Pattern, any_of, compiled, compiled_late, escaped
 from recordings.names import Names
 from recordings.patterns import (
@@ -57,6 +57,8 @@ class Redactor:
     """
 
     _glances = False
+    _glances_in_c = True
+    """Where there is the C for it."""
 
     def __init__(
         self,
@@ -119,15 +121,27 @@ class Redactor:
         )
         look = partial(any_of, (*telling, *sure))
         # Rules of a project's own may match without any of the words that a glance is for.
-        glances = self._glances and not self._own and not loose_forms and self._names.is_built_in
+        is_plain = not self._own and not loose_forms and self._names.is_built_in
+        self._before = glancing(telling, known) if is_plain and self._glances_in_c else None
         self._sure = frozenset(range(len(telling), len(telling) + len(sure)))
         self._scanned = near
-        self._every: Look = Glances(look, known) if glances else look()
-        self.hints = self._every
-        """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing."""
+        self._every: Look = (
+            Glances(look, known, glances=0 if self._before else MOST_GLANCES)
+            if self._glances and is_plain
+            else look()
+        )
+        self.hints: Look = self._before(self._every) if self._before else self._every
+        """Whether bytes have to be looked at more closely, by `suspects`: the patterns that match, or nothing. Nothing,
+        too, may be told of bytes in which all that matches are names that are set aside: see `finds`."""
+        self._first_hints: Look = self.hints
         self._is_all.clear()
         self._is_all = [True]
         self.generation += 1
+
+    @property
+    def finds(self) -> Look:
+        """The patterns that match, as `hints`, but also where all that matches are names that are set aside."""
+        return self._every if self._before else self.hints
 
     def settle(self) -> None:
         """Have at hand what glances are in the place of. May be called in a thread."""
@@ -141,17 +155,18 @@ class Redactor:
         every = self._every
         if isinstance(every, Glances):
             self._every = every.settle()
-            if self.hints is every:
-                self.hints = self._every
+            if self.hints is self._first_hints:
+                self.hints = self._first_hints = self._before(self._every) if self._before else self._every
 
     def quicken(self, compiled: Callable[[Sequence[bytes]], bytes | None] | None = None) -> None:
         """Have `hints` look at what holds no secret, as most does, in a fraction of the time; they stay the same.
 
         Takes time and memory, so for those who look at much; `compiled` is as `scanner` has it. Lasts until there is
-        more that is a secret. May be called in a thread; where it cannot be done, nothing happens.
+        more that is a secret. May be called in a thread; where it cannot be done, nothing happens, nor where there is a
+        glance in C, which is as quick and leaves little to look at.
         """
         generation = self.generation
-        if self._quickened == generation:
+        if self._quickened == generation or self._before:
             return
         self._quickened = generation
         is_all = self._is_all

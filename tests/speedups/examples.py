@@ -169,6 +169,15 @@ KINDS: dict[str, Kind] = {
         },
         around={"drop": ((),)},
     ),
+    # What it says of bytes, `tests/recordings/test_speedups_glance.py` holds equal.
+    "recordings.Glance": Kind(
+        make=lambda module: module.Glance(_nothing, (b"hunter2-hunter2",)),
+        construct=lambda _: (
+            (_nothing, ()),
+            (_nothing, (b"hunter2-hunter2", b"x" * 400)),
+            (_nothing, {b"four": b""}),
+        ),
+    ),
     # Without descriptors: nothing is read or written. What is, `tests/transports` holds equal.
     "transports.PlainLines": Kind(
         make=lambda module: type("Link", (module.PlainLines,), ASKED_BACK)(module.PlainTurn()),
