@@ -147,26 +147,10 @@ look_for_reset(Lines *self)
     return done == NULL ? -1 : 0;
 }
 
-PyObject *
-lines_on_readable(PyObject *object, PyObject *const *args, Py_ssize_t count)
+/* One read, and what comes of it. `turn` is not let go of meanwhile. */
+static PyObject *
+read_once(Lines *self, Turn *turn, Py_ssize_t more)
 {
-    Lines *self = (Lines *)object;
-    Turn *turn = (Turn *)self->turn;
-    Py_ssize_t more = READS - 1;
-    if (count == 1) {
-        more = PyLong_AsSsize_t(args[0]);
-        if (more == -1 && PyErr_Occurred()) {
-            return NULL;
-        }
-    }
-    else if (count != 0) {
-        PyErr_SetString(PyExc_TypeError, "how many more reads, and no more");
-        return NULL;
-    }
-    if (turn == NULL) {
-        PyErr_SetString(PyExc_AttributeError, "_turn");
-        return NULL;
-    }
     PyObject *spare = take_spare(turn);
     if (spare == NULL) {
         return NULL;
@@ -194,4 +178,31 @@ lines_on_readable(PyObject *object, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     return lines_call_two(self, state->feed, data, PyLong_FromSsize_t(more));
+}
+
+PyObject *
+lines_on_readable(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    Lines *self = (Lines *)object;
+    Py_ssize_t more = READS - 1;
+    if (count == 1) {
+        more = PyLong_AsSsize_t(args[0]);
+        if (more == -1 && PyErr_Occurred()) {
+            return NULL;
+        }
+    }
+    else if (count != 0) {
+        PyErr_SetString(PyExc_TypeError, "how many more reads, and no more");
+        return NULL;
+    }
+    PyObject *turn = self->turn;
+    if (turn == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "_turn");
+        return NULL;
+    }
+    /* Whoever is called meanwhile, a signal's handler too, may begin the link anew with another one. */
+    Py_INCREF(turn);
+    PyObject *done = read_once(self, (Turn *)turn, more);
+    Py_DECREF(turn);
+    return done;
 }

@@ -139,7 +139,13 @@ class PlainCalls:
             out.clear()
         kept = self._kept
         lines.count = kept.count
-        told = lines.take(items, most)
+        try:
+            told = lines.take(items, most)
+        except BaseException:
+            # Who was asked has raised; what was told before that has been told.
+            kept.count = lines.count
+            self._tracker.last = max(self._tracker.last, lines.last)
+            raise
         if told:
             kept.count = lines.count
             self._tracker.last = lines.last

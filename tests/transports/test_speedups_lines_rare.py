@@ -363,6 +363,35 @@ def test_a_receiver_may_have_another_one_put_in_its_place_and_the_link_ended(mod
     run(main())
 
 
+def test_a_link_may_be_begun_anew_with_another_turn_while_it_is_read() -> None:
+    """Nothing of ours does that; whoever did would have had C go on with a turn that is no more."""
+    speedups: Any = pytest.importorskip("transports._speedups", exc_type=ImportError)
+    gone: list[weakref.ref[object]] = []
+
+    class Turn(speedups.PlainTurn):
+        __slots__ = ("__weakref__",)
+
+    class Link(speedups.PlainLines):
+        def _was_reset(self, number: int) -> None:
+            before = weakref.ref(self._turn)
+            link.__init__(Turn())
+            # Not before the read is over.
+            assert before() is not None
+            gone.append(before)
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        link: Any = Link(Turn())
+        link._is_socket = link._is_reset = link._is_plain = True
+        said: list[bytes] = []
+        link._message = said.append
+        link._read_fd = ours.fileno()
+        theirs.send(b"{}\n")
+        link._on_readable()
+    assert said == [b"{}"]
+    assert gone[0]() is None
+
+
 @both
 def test_a_line_belongs_to_who_got_it_and_is_not_read_over(module: Any) -> None:
     async def main() -> None:

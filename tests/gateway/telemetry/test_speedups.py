@@ -443,6 +443,26 @@ def test_what_somebody_says_who_is_asked_is_passed_on_and_nothing_is_told() -> N
     assert lines.takes(asked(1)) == 1
 
 
+def test_what_was_told_before_somebody_who_is_asked_raised_is_counted() -> None:
+    def fails(body: bytes) -> bool:
+        if b"broken" in body:
+            raise ZeroDivisionError
+        return False
+
+    log = Log(in_c=True)
+    log.calls = PlainCalls(SCENE, WRITER, log.tracker, fails, log.written.append)
+    log.take([asked(1), answered(2, 1), asked(3)])
+    bad = asked(6, CALL.replace(b"echo", b"broken"), unsuspected=False)
+    items = deque([asked(4), answered(5, 3), bad])
+    with pytest.raises(ZeroDivisionError):
+        log.calls.take(items, 9)
+    assert list(items) == [bad]
+    kept = log.tracker.kept
+    assert (list(kept.ended), kept.count, log.tracker.last) == ([1, 3], 2, 5 * MS)
+    log.take([answered(7, 4)])
+    assert [each[0] for each in kept.ended.values()] == [0, 1, 2]
+
+
 def test_who_is_asked_cannot_have_lines_taken_meanwhile() -> None:
     seen: list[type[BaseException]] = []
 
