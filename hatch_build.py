@@ -23,8 +23,6 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGES = ("recordings", "transports", "gateway.protocol", "gateway.telemetry")
 FLAGS = ["-std=c11", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra"]
-TRIED_ON = "linux"
-"""Elsewhere nothing is compiled unless it is asked for: the same in Python is what was tried there."""
 
 
 class SpeedupsHook(BuildHookInterface[Any]):
@@ -45,7 +43,7 @@ class SpeedupsHook(BuildHookInterface[Any]):
             if is_editable:
                 # What was made of other sources does not fit the Python beside it.
                 forget(root)
-            if wanted == "no" or (not wanted and sys.platform != TRIED_ON):
+            if wanted == "no" or (not wanted and not is_tried_here()):
                 return
             if is_editable:
                 compile_all(root)
@@ -66,6 +64,14 @@ class SpeedupsHook(BuildHookInterface[Any]):
         del version, build_data, artifact_path
         if self._scratch is not None:
             self._scratch.cleanup()
+
+
+def is_tried_here() -> bool:
+    """Whether they were tried on such a system and interpreter; elsewhere nothing is compiled unless it is asked for.
+
+    Where an interpreter has no lock, whoever loads them would give it one.
+    """
+    return sys.platform == "linux" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 def folder_of(root: Path, package: str) -> Path:

@@ -24,7 +24,8 @@ WITH_C = [package for package in hatch_build.PACKAGES if hatch_build.sources_of(
 COMPILER = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
 HEADERS = (Path(sysconfig.get_paths()["include"]) / "Python.h").is_file()
 pytestmark = pytest.mark.skipif(
-    sys.platform != hatch_build.TRIED_ON, reason="the speedups are compiled on Linux alone"
+    not hatch_build.is_tried_here(),
+    reason="the speedups were tried on Linux alone, with the interpreter's lock",
 )
 needs_compiler = pytest.mark.skipif(
     not shutil.which(COMPILER[0]) or not HEADERS,
@@ -93,6 +94,20 @@ def test_without_a_compiler_that_works_and_where_it_is_not_wanted_a_wheel_is_of_
 def test_where_they_are_asked_for_it_is_an_error_that_they_cannot_be_compiled(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="false"):
         wheel_of(tmp_path, TIELINE_BUILD_SPEEDUPS="yes", CC="false")
+
+
+def test_nothing_is_compiled_for_a_system_or_an_interpreter_on_which_it_was_not_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    for has_no_lock in (None, 0):
+        monkeypatch.setattr(sysconfig, "get_config_var", {"Py_GIL_DISABLED": has_no_lock}.get)
+        assert hatch_build.is_tried_here()
+    monkeypatch.setattr(sysconfig, "get_config_var", {"Py_GIL_DISABLED": 1}.get)
+    assert not hatch_build.is_tried_here()
+    monkeypatch.setattr(sysconfig, "get_config_var", dict[str, int]().get)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not hatch_build.is_tried_here()
 
 
 def test_another_wish_than_yes_and_no_is_an_error(tmp_path: Path) -> None:
