@@ -290,7 +290,9 @@ class Hooked:
         owner, original = found
         call.name = original
         call.params = translate.with_members(bytes(call.params), {"name": original})
-        session.submit(call, peer if owner == peer.name else seat.peer(session, request, original))
+        # The lists may have been waited for, and the connection have gone meanwhile.
+        is_there = owner == peer.name and peer in seat.peers
+        session.submit(call, peer if is_there else seat.peer(session, request, original))
 
     def holds_result(self, call: Call, reply: Reply) -> bool:
         """Whether a tool's result waits for hooks; the call is answered by itself then.

@@ -17,7 +17,7 @@ from recordings.redaction import GlancingRedactor, Redactor
 from tests.recordings.recording_kit import SECRET_KEY
 
 speedups = pytest.importorskip(
-    "recordings._speedups", reason="the speedups are not compiled, or not asked for"
+    "recordings._speedups", reason="the speedups are not compiled, or not asked for", exc_type=ImportError
 )
 
 KNOWN = ["hunter2-hunter2", "p4ssw0rd+with-signs=="]
