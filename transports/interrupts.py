@@ -1,11 +1,13 @@
-"""What Ctrl-C does to a program of ours before it is ready to hear of it: it ends at once, and says nothing.
+"""What ends a program of ours from outside: Ctrl-C before it is ready to hear of it, and a reader that has left.
 
-Owns that one handler, which is in force while a program is being loaded and once its work is done. Lies here because
-every program of ours stands on the transports, and imports next to nothing, since it has to be there first.
+Owns the handler that ends it at once, which is in force while it is being loaded and once its work is done, and how it
+lets go of output that nobody reads. Lies here because every program of ours stands on the transports, and imports next
+to nothing, since it has to be there first.
 """
 
 import os
 import signal
+import sys
 
 INTERRUPTED = 130
 """The exit code, as shells give it."""
@@ -27,6 +29,17 @@ def heed() -> None:
     """From now on an interrupt is a `KeyboardInterrupt` again: the work has begun, and ends as it has to."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def drop_output() -> None:
+    """Let what cannot be written go nowhere: Python would complain of it again at exit."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _end(*_: object) -> None:

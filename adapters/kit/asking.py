@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from adapters import kit
-from transports.interrupts import INTERRUPTED, READER_GONE, heed
+from transports.interrupts import INTERRUPTED, READER_GONE, drop_output, heed
 
 Json: TypeAlias = dict[str, Any]
 ASK = "ask"
@@ -49,8 +48,7 @@ def run_or_ask(app: kit.App, options: argparse.Namespace, *, program: str) -> No
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
-        # What is still to be printed goes nowhere: Python would complain of it again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         code = READER_GONE
     sys.exit(code)
 

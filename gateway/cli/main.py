@@ -16,15 +16,8 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Protocol, cast
 
-from gateway.cli.output import (
-    BAD_INPUT,
-    INTERRUPTED,
-    WRONG_USE,
-    CliError,
-    tell_config_error,
-    tell_error,
-)
-from transports.interrupts import READER_GONE, heed
+from gateway.cli.output import BAD_INPUT, INTERRUPTED, WRONG_USE, CliError, tell_config_error, tell_error
+from transports.interrupts import READER_GONE, drop_output, heed
 
 if TYPE_CHECKING:
     import typer
@@ -191,13 +184,13 @@ def guarded(work: Work) -> int:
         # see that, with an exit code that means something else here.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        _drop_output()
+        drop_output()
         return READER_GONE
     except OSError as error:
         if error.errno not in _FULL or error.filename is not None:
             raise
         tell_error(f"the output cannot be written: {error.strerror}")
-        _drop_output()
+        drop_output()
         return BAD_INPUT
 
 
@@ -213,14 +206,3 @@ def _told(work: Work) -> int:
     except ConfigError as error:
         tell_config_error(error)
         return BAD_INPUT
-
-
-def _drop_output() -> None:
-    """Let what cannot be written go nowhere: Python would complain of it again at exit."""
-    for stream in (sys.__stdout__, sys.__stderr__):
-        if stream is None:
-            continue
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
